@@ -1,0 +1,21 @@
+package broker
+
+import "github.com/fairlead/fairlead/fairshare"
+
+// Publication is one message to be stored, as the socket's publish calls hand it over: checked, and with its key decoded.
+type Publication struct {
+	Level       int              // 0 is the highest; -1: none given, the queue's default applies
+	Key         string           // tenant key, decoded; "" is unkeyed
+	Weight      fairshare.Weight // 0: none given
+	ID          string           // for duplicate suppression, per key; "" is none
+	ContentType string
+	Headers     map[string]string // application headers, traceparent and tracestate, names in lower case; may be nil
+	Data        []byte            // as published; belongs to the callee until Publish returns
+}
+
+// Receipt says what became of a publication that JetStream has stored.
+type Receipt struct {
+	Seq       uint64 // in the queue's stream
+	Level     int    // the level it is served at
+	Duplicate bool   // stored before under the same id; Seq is the earlier one's
+}
