@@ -1,0 +1,138 @@
+package broker
+
+import (
+	"encoding/json"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// attempts keeps, for messages that were returned, how often they were tried and when they may be tried again. The
+// records live in the coordination bucket under attempts.<queue>.<seq>, because a lane consumer forgets them when it is
+// made again. Messages that never failed have no record.
+type attempts struct {
+	c     *Client
+	count atomic.Int64 // records held, for a quick "none"
+
+	mu      sync.Mutex
+	records map[attemptKey]attempt
+	// returned is told of every record: the message waits in a lane again from its not-before time on.
+	returned []func(queue, class, key string, at time.Time)
+}
+
+type attemptKey struct {
+	queue string
+	seq   uint64
+}
+
+// attempt is the record of one message, as it stands in the bucket.
+type attempt struct {
+	Tries     int    `json:"tries"`                // hand-overs that count
+	NotBefore int64  `json:"not_before,omitempty"` // Unix milliseconds, rounded up; 0 is at once
+	Delivered uint64 `json:"delivered"`            // the lane consumer's own count at the return
+	Sequence  uint64 `json:"sequence"`             // the lane consumer's sequence at the return
+	Address   string `json:"address"`              // class and key tokens, to find the lane
+	Error     string `json:"error,omitempty"`      // the last error
+}
+
+const attemptsPrefix = "attempts."
+
+// maxReason bounds what of an error is kept, in bytes.
+const maxReason = 1024
+
+func newAttempts(c *Client) *attempts {
+	return &attempts{c: c, records: map[attemptKey]attempt{}}
+}
+
+func (k attemptKey) String() string {
+	return attemptsPrefix + k.queue + "." + strconv.FormatUint(k.seq, 10)
+}
+
+func parseAttemptKey(s string) (attemptKey, bool) {
+	queue, seq, ok := strings.Cut(strings.TrimPrefix(s, attemptsPrefix), ".")
+	n, err := strconv.ParseUint(seq, 10, 64)
+	return attemptKey{queue, n}, ok && err == nil
+}
+
+// apply takes over a record from the bucket.
+func (a *attempts) apply(e Entry) {
+	key, ok := parseAttemptKey(e.Key)
+	if !ok {
+		return
+	}
+	var rec attempt
+	if !e.Deleted && json.Unmarshal(e.Value, &rec) != nil {
+		return // not ours
+	}
+	a.mu.Lock()
+	if e.Deleted {
+		delete(a.records, key)
+	} else {
+		a.records[key] = rec
+	}
+	a.count.Store(int64(len(a.records)))
+	hooks := a.returned
+	a.mu.Unlock()
+	if e.Deleted {
+		return
+	}
+	if class, token, ok := splitAddress(rec.Address); ok {
+		for _, f := range hooks {
+			f(key.queue, class, token, rec.notBefore())
+		}
+	}
+}
+
+func (r attempt) notBefore() time.Time {
+	if r.NotBefore == 0 {
+		return time.Time{}
+	}
+	return time.UnixMilli(r.NotBefore)
+}
+
+func (a *attempts) lookup(queue string, seq uint64) (attempt, bool) {
+	if a.count.Load() == 0 {
+		return attempt{}, false
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	r, ok := a.records[attemptKey{queue, seq}]
+	return r, ok
+}
+
+// number sets which try of the message this delivery is. An agent that died left no record: there the consumer's own
+// count tells. Deliveries between the return on record and this one, by the same consumer, were crashes; a consumer that
+// was made again has forgotten what went before, and shows only its own.
+func (a *attempts) number(m *Message) attempt {
+	r, ok := a.lookup(m.Queue, m.Seq)
+	crashes := int(m.delivered) - 1
+	if ok && m.cseq > r.Sequence && m.delivered > r.Delivered {
+		crashes = int(m.delivered-r.Delivered) - 1
+	}
+	m.Attempt = r.Tries + crashes + 1
+	return r
+}
+
+// record is what is written when a message goes back.
+func (a *attempts) record(m *Message, r Return) []byte {
+	rec := attempt{Tries: m.Attempt - 1, Delivered: m.delivered, Sequence: m.cseq, Address: m.Lane.address(m.Key), Error: r.Reason}
+	if r.Counts == AnAttempt {
+		rec.Tries = m.Attempt
+	}
+	if len(rec.Error) > maxReason {
+		rec.Error = strings.ToValidUTF8(rec.Error[:maxReason], "")
+	}
+	if !r.NotBefore.IsZero() {
+		rec.NotBefore = r.NotBefore.Add(time.Millisecond - 1).UnixMilli()
+	}
+	b, _ := json.Marshal(rec) // cannot fail: numbers and strings
+	return b
+}
+
+// address is where the lane's messages with a key wait, as two subject tokens.
+func (l *Lane) address(key string) string {
+	token, _ := EncodeKey(key)
+	return l.Class + "." + token
+}

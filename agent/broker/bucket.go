@@ -1,0 +1,323 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// Entry is one record of the coordination bucket.
+type Entry struct {
+	Key      string
+	Value    []byte
+	Revision uint64
+	Deleted  bool
+}
+
+// ErrConflict says that a record was not at the expected revision. Nothing was written.
+var ErrConflict = errors.New("broker: the record has changed")
+
+const (
+	// syncKey is written to find out how far a watch has come: what was written before it has been seen when it is seen.
+	syncKey = "sync"
+	// markerAge is how long the mark of a deleted record stays, so that every agent hears of the deletion.
+	markerAge = 5 * time.Minute
+	// watchLimit is how long a watch may be behind a confirmed write before it is opened again: a watch can fall silent
+	// when a server dies.
+	watchLimit = 3 * time.Second
+)
+
+// Bucket mirrors the coordination bucket in memory and writes to it. One watch feeds all subscribers. It is safe for
+// several goroutines.
+type Bucket struct {
+	c    *Client
+	log  hclog.Logger
+	name string
+
+	mu       sync.Mutex
+	entries  map[string]Entry
+	subs     []subscription
+	seen     uint64        // the newest revision that the watch has shown
+	moved    chan struct{} // closed when seen grows
+	restart  chan struct{} // asks the loop to open the watch again
+	markers  []marker
+	loaded   chan struct{} // closed when the first snapshot is complete
+	isLoaded bool
+	cancel   context.CancelFunc
+	done     chan struct{}
+}
+
+type subscription struct {
+	prefix string
+	f      func(Entry)
+}
+
+type marker struct {
+	revision uint64
+	since    time.Time
+}
+
+func newBucket(c *Client) *Bucket {
+	return &Bucket{
+		c: c, log: c.log.Named("bucket"), name: c.names.Bucket(),
+		entries: map[string]Entry{}, moved: make(chan struct{}), restart: make(chan struct{}, 1), loaded: make(chan struct{}),
+	}
+}
+
+// Subscribe calls f with every record under a prefix: first those that are there, then every change. f must not block and
+// must not call the bucket.
+func (b *Bucket) Subscribe(prefix string, f func(Entry)) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.subs = append(b.subs, subscription{prefix, f})
+	for key, e := range b.entries { // records are independent of each other
+		if strings.HasPrefix(key, prefix) {
+			f(e)
+		}
+	}
+}
+
+// Get returns a record as the mirror has it.
+func (b *Bucket) Get(key string) (Entry, bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	e, ok := b.entries[key]
+	return e, ok
+}
+
+// Start opens the watch, which is kept open until Stop. It does not wait.
+func (b *Bucket) Start() {
+	ctx, cancel := context.WithCancel(context.Background())
+	b.mu.Lock()
+	b.cancel, b.done = cancel, make(chan struct{})
+	b.mu.Unlock()
+	go b.run(ctx)
+}
+
+// Loaded is closed when the mirror was complete for the first time.
+func (b *Bucket) Loaded() <-chan struct{} { return b.loaded }
+
+// Stop ends the watch. It can be called twice, and without Start.
+func (b *Bucket) Stop() {
+	b.mu.Lock()
+	cancel, done := b.cancel, b.done
+	b.mu.Unlock()
+	if cancel != nil {
+		cancel()
+		<-done
+	}
+}
+
+func (b *Bucket) run(ctx context.Context) {
+	defer close(b.done)
+	janitor := time.NewTicker(time.Minute)
+	defer janitor.Stop()
+	for try := 0; ctx.Err() == nil; try++ {
+		began := time.Now()
+		err := b.watch(ctx, janitor.C)
+		if ctx.Err() != nil {
+			return
+		}
+		if err != nil {
+			b.log.Warn("the coordination bucket cannot be watched; trying again", "bucket", b.name, "error", err)
+		}
+		if time.Since(began) > time.Minute {
+			try = 0
+		}
+		select {
+		case <-time.After(reconnectDelay(try)):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// watch mirrors the bucket until the watch breaks or is asked to open again (which is no error).
+func (b *Bucket) watch(ctx context.Context, janitor <-chan time.Time) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	kv, err := b.c.js.KeyValue(ctx, b.name)
+	if err != nil {
+		return translate(err)
+	}
+	w, err := kv.WatchAll(ctx)
+	if err != nil {
+		return translate(err)
+	}
+	defer func() { _ = w.Stop() }()
+	snapshot := map[string]bool{} // nil once complete
+	for {
+		select {
+		case u, ok := <-w.Updates():
+			switch {
+			case !ok:
+				return errors.New("the watch has ended")
+			case u == nil:
+				b.complete(snapshot)
+				snapshot = nil
+			default:
+				if snapshot != nil {
+					snapshot[u.Key()] = true
+				}
+				b.apply(Entry{Key: u.Key(), Value: u.Value(), Revision: u.Revision(), Deleted: u.Operation() != jetstream.KeyValuePut})
+			}
+		case <-janitor:
+			b.clean()
+		case <-b.restart:
+			b.log.Info("the watch on the coordination bucket is behind; opening it again")
+			return nil
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// apply takes over one record, unless a newer one is known.
+func (b *Bucket) apply(e Entry) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if e.Revision > b.seen {
+		b.seen = e.Revision
+		close(b.moved)
+		b.moved = make(chan struct{})
+	}
+	b.applyLocked(e)
+}
+
+func (b *Bucket) applyLocked(e Entry) {
+	if have, ok := b.entries[e.Key]; ok && have.Revision >= e.Revision {
+		return
+	}
+	if e.Deleted {
+		if e.Revision > 0 {
+			b.markers = append(b.markers, marker{e.Revision, time.Now()})
+		}
+		if _, ok := b.entries[e.Key]; !ok {
+			return
+		}
+		delete(b.entries, e.Key)
+	} else {
+		b.entries[e.Key] = e
+	}
+	for _, s := range b.subs {
+		if strings.HasPrefix(e.Key, s.prefix) {
+			s.f(e)
+		}
+	}
+}
+
+// complete ends a snapshot: what is not in it was deleted while nobody watched, or the whole bucket was made anew.
+func (b *Bucket) complete(snapshot map[string]bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for key, e := range b.entries {
+		if snapshot != nil && !snapshot[key] {
+			delete(b.entries, key)
+			for _, s := range b.subs {
+				if strings.HasPrefix(key, s.prefix) {
+					s.f(Entry{Key: key, Revision: e.Revision, Deleted: true})
+				}
+			}
+		}
+	}
+	if !b.isLoaded {
+		b.isLoaded = true
+		close(b.loaded)
+	}
+}
+
+// clean removes the marks of records that were deleted some time ago. All agents try; one succeeds.
+func (b *Bucket) clean() {
+	b.mu.Lock()
+	var old []uint64
+	for len(b.markers) > 0 && time.Since(b.markers[0].since) > markerAge {
+		old = append(old, b.markers[0].revision)
+		b.markers = b.markers[1:]
+	}
+	b.mu.Unlock()
+	for _, revision := range old {
+		b.c.deletes.do(b.c.deleteRequest("KV_"+b.name, revision), func(*nats.Msg, error) {})
+	}
+}
+
+// Put writes a record and reports its revision. done may be called from another goroutine; it must not block.
+func (b *Bucket) Put(key string, value []byte, done func(revision uint64, err error)) {
+	b.write(key, value, nil, done)
+}
+
+// Swap writes a record if its revision is the given one; 0 means that there must be none. It reports [ErrConflict] if not.
+func (b *Bucket) Swap(key string, value []byte, revision uint64, done func(revision uint64, err error)) {
+	b.write(key, value, nats.Header{"Nats-Expected-Last-Subject-Sequence": {strconv.FormatUint(revision, 10)}}, done)
+}
+
+// Delete removes a record.
+func (b *Bucket) Delete(key string, done func(revision uint64, err error)) {
+	b.write(key, nil, nats.Header{"KV-Operation": {"DEL"}}, done)
+}
+
+func (b *Bucket) write(key string, value []byte, h nats.Header, done func(uint64, error)) {
+	m := &nats.Msg{Subject: "$KV." + b.name + "." + key, Header: h, Data: value}
+	deleted := h.Get("KV-Operation") != ""
+	b.c.writes.do(m, func(answer *nats.Msg, err error) {
+		var ack pubAck
+		if err == nil {
+			ack, err = parseAck(answer)
+		}
+		if err != nil {
+			done(0, err)
+			return
+		}
+		// Our own writes count at once: the watch may be a moment behind.
+		b.mu.Lock()
+		b.applyLocked(Entry{Key: key, Value: value, Revision: ack.Sequence, Deleted: deleted})
+		b.mu.Unlock()
+		done(ack.Sequence, nil)
+	})
+}
+
+// Sync returns when the mirror shows everything that was written before the call.
+func (b *Bucket) Sync(ctx context.Context) error {
+	type result struct {
+		revision uint64
+		err      error
+	}
+	written := make(chan result, 1)
+	b.Put(syncKey, nil, func(revision uint64, err error) { written <- result{revision, err} })
+	var r result
+	select {
+	case r = <-written:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if r.err != nil {
+		return fmt.Errorf("%w: %w", ErrBucket, r.err)
+	}
+	late := time.NewTimer(watchLimit)
+	defer late.Stop()
+	for {
+		b.mu.Lock()
+		seen, moved := b.seen, b.moved
+		b.mu.Unlock()
+		if seen >= r.revision {
+			return nil
+		}
+		select {
+		case <-moved:
+		case <-late.C:
+			select {
+			case b.restart <- struct{}{}:
+			default:
+			}
+			return fmt.Errorf("%w: the watch is behind", ErrBucket)
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}

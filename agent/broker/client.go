@@ -1,0 +1,337 @@
+package broker
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"math"
+	mathrand "math/rand/v2"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/fairlead/fairlead/config"
+)
+
+const (
+	// deletesInFlight bounds the JetStream API calls that this agent has under way: the server shares few workers and one
+	// queue among all clients, and drops the whole queue when it overflows.
+	deletesInFlight = 64
+	// publishesInFlight bounds stored-but-not-confirmed publishes.
+	publishesInFlight = 1024
+	// answerWait is how long one try of a request may take.
+	answerWait = 2 * time.Second
+	// writeTries is how often a write whose outcome is unknown is repeated. Repeating is safe: deletes are idempotent, and
+	// publishes carry an id.
+	writeTries = 3
+)
+
+// Options are what a client needs to know.
+type Options struct {
+	NATS    config.NATS
+	Bucket  string // the coordination bucket's name
+	Agent   string // this agent's id, shown in NATS monitoring
+	Logger  hclog.Logger
+	Metrics *Metrics // nil: counted, and thrown away
+}
+
+// Client is one agent's connection to NATS: a server elsewhere, or the one embedded in its own process. It reconnects for
+// ever. It is safe for several goroutines.
+type Client struct {
+	names    Names
+	log      hclog.Logger
+	metrics  *Metrics
+	server   *Server // nil unless embedded
+	nc       *nats.Conn
+	js       jetstream.JetStream
+	deletes  *requester
+	writes   *requester
+	bucket   *Bucket
+	attempts *attempts
+	boot     string        // unique to this run of this agent
+	ready    chan struct{} // closed when init is done: callbacks of the connection wait for it
+	serial   atomic.Uint64
+	scans    scans
+	create   chan struct{} // a slot for each lane that may be in the making
+
+	// Live is asked whether a message that was just taken is already in this agent's hands, because its lane was made
+	// again. If so it takes over the message's handle, and the message is not handed out twice. It is set before the first
+	// Feed is made and does not change.
+	Live func(*Message) bool
+
+	mu        sync.Mutex
+	listeners []func(up bool)
+	lastErr   string
+}
+
+// Connect starts the embedded server if there is one, and a connection that looks for NATS until it is closed. It returns
+// before NATS was found, unless ctx allows for waiting: it waits until ctx ends, at most, and then returns a working
+// client all the same. Errors are of the settings: unreadable credentials, a store in use.
+func Connect(ctx context.Context, o Options) (*Client, error) {
+	c := &Client{
+		names:   NewNames(o.NATS.Prefix, o.Bucket),
+		log:     o.Logger,
+		metrics: o.Metrics,
+		boot:    newBoot(),
+		ready:   make(chan struct{}),
+		create:  make(chan struct{}, 32),
+	}
+	if c.metrics == nil {
+		c.metrics = new(Metrics)
+	}
+	up := make(chan struct{}, 1)
+	opts, err := c.dialOptions(o, up)
+	if err != nil {
+		return nil, err
+	}
+	url := strings.Join(o.NATS.URLs, ",")
+	if o.NATS.Embedded != nil {
+		if c.server, err = StartServer(*o.NATS.Embedded, o.Logger.Named("nats")); err != nil {
+			return nil, err
+		}
+		url = ""
+		opts = append(opts, nats.InProcessServer(c.server.ns))
+	}
+	if c.nc, err = nats.Connect(url, opts...); err != nil {
+		c.stopServer()
+		return nil, fmt.Errorf("broker: connect: %w", err)
+	}
+	if err := c.init(); err != nil {
+		c.nc.Close()
+		c.stopServer()
+		return nil, err
+	}
+	if !c.nc.IsConnected() {
+		select {
+		case <-up:
+		case <-ctx.Done():
+		}
+	}
+	return c, nil
+}
+
+func (c *Client) init() (err error) {
+	defer close(c.ready)
+	if c.js, err = jetstream.New(c.nc); err != nil {
+		return fmt.Errorf("broker: %w", err)
+	}
+	if c.deletes, err = newRequester(c.nc, deletesInFlight, answerWait); err != nil {
+		return fmt.Errorf("broker: %w", err)
+	}
+	if c.writes, err = newRequester(c.nc, publishesInFlight, answerWait); err != nil {
+		return fmt.Errorf("broker: %w", err)
+	}
+	c.bucket = newBucket(c)
+	c.attempts = newAttempts(c)
+	c.bucket.Subscribe(attemptsPrefix, c.attempts.apply)
+	return nil
+}
+
+func newBoot() string {
+	var b [9]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return hex.EncodeToString(b[:])
+}
+
+// dialOptions translates the settings of the file for nats.go.
+func (c *Client) dialOptions(o Options, up chan<- struct{}) ([]nats.Option, error) {
+	opts := []nats.Option{
+		nats.Name("fairlead " + o.Agent),
+		nats.MaxReconnects(-1),
+		nats.RetryOnFailedConnect(true),
+		nats.ReconnectBufSize(-1), // a write while NATS is away is told at once, never kept for later
+		nats.CustomReconnectDelay(reconnectDelay),
+		nats.PingInterval(10 * time.Second),
+		nats.MaxPingsOutstanding(2),
+		nats.Timeout(5 * time.Second),
+		nats.IgnoreAuthErrorAbort(), // credentials can be renewed underneath
+		nats.ConnectHandler(func(nc *nats.Conn) {
+			select {
+			case up <- struct{}{}:
+			default:
+			}
+			c.changed(nc, true)
+		}),
+		nats.ReconnectHandler(func(nc *nats.Conn) { c.changed(nc, true) }),
+		nats.DisconnectErrHandler(func(nc *nats.Conn, err error) { c.setErr(err); c.changed(nc, false) }),
+		nats.ReconnectErrHandler(func(_ *nats.Conn, err error) { c.setErr(err) }),
+		nats.ErrorHandler(func(_ *nats.Conn, sub *nats.Subscription, err error) {
+			c.setErr(err)
+			if sub != nil {
+				c.log.Warn("NATS reported an error", "subject", sub.Subject, "error", err)
+				return
+			}
+			c.log.Warn("NATS reported an error", "error", err)
+		}),
+	}
+	return appendCredentials(opts, o.NATS)
+}
+
+func appendCredentials(opts []nats.Option, cfg config.NATS) ([]nats.Option, error) {
+	if cfg.Creds != "" {
+		opts = append(opts, nats.UserCredentials(cfg.Creds))
+	}
+	if cfg.NKey != "" {
+		opt, err := nats.NkeyOptionFromSeed(cfg.NKey)
+		if err != nil {
+			return nil, fmt.Errorf("broker: nats.nkey %s: %w", cfg.NKey, err)
+		}
+		opts = append(opts, opt)
+	}
+	if cfg.User != "" {
+		password, err := readSecret(cfg.PasswordFile)
+		if err != nil {
+			return nil, fmt.Errorf("broker: nats.password_file: %w", err)
+		}
+		opts = append(opts, nats.UserInfo(cfg.User, password))
+	}
+	if cfg.TokenFile != "" {
+		token, err := readSecret(cfg.TokenFile)
+		if err != nil {
+			return nil, fmt.Errorf("broker: nats.token_file: %w", err)
+		}
+		opts = append(opts, nats.Token(token))
+	}
+	if t := cfg.TLS; t != nil {
+		if t.CA != "" {
+			opts = append(opts, nats.RootCAs(t.CA))
+		}
+		if t.Cert != "" {
+			opts = append(opts, nats.ClientCert(t.Cert, t.Key))
+		}
+		opts = append(opts, nats.Secure())
+	}
+	return opts, nil
+}
+
+func readSecret(path string) (string, error) {
+	if path == "" {
+		return "", nil
+	}
+	b, err := os.ReadFile(path)
+	return strings.TrimSpace(string(b)), err
+}
+
+// reconnectDelay is the back-off between tries: 50 ms, doubled up to 5 s, with a quarter of jitter either way.
+func reconnectDelay(try int) time.Duration {
+	d := 50 * time.Millisecond << min(try, 7)
+	d = min(d, 5*time.Second)
+	return d*3/4 + mathrand.N(d/2)
+}
+
+func (c *Client) setErr(err error) {
+	if err == nil {
+		return
+	}
+	c.mu.Lock()
+	c.lastErr = err.Error()
+	c.mu.Unlock()
+}
+
+// Notify calls f whenever the connection comes or goes. f must not block.
+func (c *Client) Notify(f func(up bool)) {
+	c.mu.Lock()
+	c.listeners = append(c.listeners, f)
+	c.mu.Unlock()
+}
+
+// changed runs in the connection's own callback goroutine, which can be faster than Connect.
+func (c *Client) changed(nc *nats.Conn, up bool) {
+	<-c.ready
+	if c.attempts == nil {
+		return // Connect failed
+	}
+	if up {
+		c.log.Info("connected to NATS", "server", nc.ConnectedServerName(), "version", nc.ConnectedServerVersion())
+	} else {
+		if !nc.IsClosed() {
+			c.log.Warn("the connection to NATS is gone; trying again until it is back")
+		}
+		c.deletes.disconnected()
+		c.writes.disconnected()
+	}
+	c.mu.Lock()
+	listeners := c.listeners
+	c.mu.Unlock()
+	for _, f := range listeners {
+		f(up)
+	}
+}
+
+// Connected tells whether the connection stands now.
+func (c *Client) Connected() bool { return c.nc.IsConnected() }
+
+// Connection describes the connection.
+type Connection struct {
+	Connected  bool
+	URL        string
+	Server     string
+	Embedded   bool
+	Reconnects uint64
+	LastError  string
+}
+
+// Connection describes the connection as it is now.
+func (c *Client) Connection() Connection {
+	s := Connection{Connected: c.Connected(), Embedded: c.server != nil, Reconnects: c.nc.Stats().Reconnects}
+	if s.Connected {
+		s.Server = strings.TrimSpace(c.nc.ConnectedServerName() + " " + c.nc.ConnectedServerVersion())
+		s.URL = c.nc.ConnectedUrlRedacted()
+	}
+	if c.server != nil {
+		s.URL = c.server.URL()
+	}
+	c.mu.Lock()
+	s.LastError = c.lastErr
+	c.mu.Unlock()
+	return s
+}
+
+// MaxPayload is the largest message, headers included, that the server takes, in bytes.
+func (c *Client) MaxPayload() int64 {
+	if n := c.nc.MaxPayload(); n > 0 {
+		return n
+	}
+	return math.MaxInt64
+}
+
+// JetStream is for the parts of the agent that keep something of their own in NATS.
+func (c *Client) JetStream() jetstream.JetStream { return c.js }
+
+// Conn is the connection itself.
+func (c *Client) Conn() *nats.Conn { return c.nc }
+
+// Bucket is the coordination bucket. It must be started once the bucket exists.
+func (c *Client) Bucket() *Bucket { return c.bucket }
+
+// Boot is unique to this run of this agent.
+func (c *Client) Boot() string { return c.boot }
+
+// Names are the names of what is kept in NATS.
+func (c *Client) Names() Names { return c.names }
+
+// Close ends the connection and stops the embedded server. What is in flight is given up. It can be called twice.
+func (c *Client) Close() {
+	c.bucket.Stop()
+	c.deletes.close()
+	c.writes.close()
+	// What was published without waiting (returned messages) must leave before the connection does.
+	if c.nc.IsConnected() {
+		_ = c.nc.FlushTimeout(2 * time.Second)
+	}
+	c.nc.Close()
+	c.stopServer()
+}
+
+func (c *Client) stopServer() {
+	if c.server != nil {
+		c.server.Stop()
+	}
+}

@@ -1,0 +1,78 @@
+package broker
+
+import (
+	"strings"
+
+	"github.com/nats-io/nats.go"
+)
+
+// decode makes a Message of what a lane delivered. It never fails: whatever a raw publisher wrote, the message is
+// delivered, and what is unusable in its headers affects it alone.
+func (c *Client) decode(lane *Lane, m *nats.Msg, meta *nats.MsgMetadata) *Message {
+	msg := &Message{
+		Queue:      lane.Layout.Queue,
+		Seq:        meta.Sequence.Stream,
+		Level:      lane.Level,
+		Key:        lane.Key,
+		Data:       m.Data,
+		EnqueuedAt: meta.Timestamp,
+		AckWait:    lane.Layout.AckWait,
+		Lane:       lane,
+		reply:      m.Reply,
+		delivered:  meta.NumDelivered,
+		cseq:       meta.Sequence.Consumer,
+	}
+	if !lane.Layout.Keyed {
+		rest := strings.TrimPrefix(m.Subject, c.names.subjectPrefix(lane.Layout.Queue))
+		if _, token, ok := splitAddress(rest); ok {
+			msg.Key, _ = DecodeKey(token) // an unusable key is no key
+		}
+	}
+	if level, _ := classLevel(lane.Class); level >= lane.Layout.Levels && meta.NumDelivered == 1 {
+		c.metrics.UnknownLevels.Add(1)
+	}
+	if !msg.setHeaders(m.Header) {
+		c.metrics.PoisonWeights.Add(1)
+	}
+	return msg
+}
+
+var noHeaders = map[string]string{}
+
+// setHeaders sorts stored headers into what is the message's own and what is the application's. It reports false when
+// the weight is unusable.
+func (m *Message) setHeaders(h nats.Header) bool {
+	var app map[string]string
+	usable := true
+	for name, values := range h {
+		if len(values) == 0 {
+			continue
+		}
+		value := values[0]
+		switch {
+		case hasPrefixFold(name, serverPrefix):
+		case strings.EqualFold(name, headerWeight):
+			m.Weight, usable = ParseWeight(value)
+		case strings.EqualFold(name, headerID):
+			m.ID = value
+		case hasPrefixFold(name, ownPrefix):
+		case strings.EqualFold(name, headerType):
+			m.ContentType = value
+		case strings.EqualFold(name, headerEncoding):
+		default:
+			if app == nil {
+				app = make(map[string]string, len(h))
+			}
+			app[strings.ToLower(name)] = value
+		}
+	}
+	m.Headers = app
+	if app == nil {
+		m.Headers = noHeaders
+	}
+	return usable
+}
+
+func hasPrefixFold(s, prefix string) bool {
+	return len(s) >= len(prefix) && strings.EqualFold(s[:len(prefix)], prefix)
+}

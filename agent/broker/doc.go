@@ -1,0 +1,46 @@
+// Package broker is Fairlead's side of NATS JetStream: where queues are stored, how messages are taken from them, and
+// how they are finished or given back. Nothing outside this package knows a subject, a stream or a consumer by name.
+//
+// # Queues, lanes, wake-ups
+//
+// A queue is one stream. A message's subject says its level and its tenant key:
+//
+//	fl.q.<queue>.p<level>.<key>     a message with a priority
+//	fl.q.<queue>.d.<key>            a message without one: served at the queue's current default level
+//
+// A [Lane] is what one pull consumer reads: one level, or, when the queue shares fairly, one (level, key). Lane consumers
+// are shared by all agents under a name made from the layout of the queue, the level and the key. They are made when they
+// are first asked, forgotten by the server when nobody asks for half a minute, and made again when they are lost.
+//
+// The stream republishes every message's headers on fl.wake.<queue>.…, which is how agents hear of new work at once. The
+// [Client.Sweep] lists the subjects that hold messages, which is how nothing is ever missed.
+//
+//	publisher ──> stream FL_Q_orders ──republish──> wake-up ──> agents
+//	                    │
+//	                    ├── lane p0/acme ──pull, no wait──> Feed ──> dispatcher
+//	                    └── lane p0/globex …
+//
+// # Taking, finishing, returning
+//
+// A [Feed] asks lanes for messages without waiting and reports one [Answer] per question. A message is finished by
+// deleting it from the stream, and the deletion is confirmed before anybody is told; it is returned by a negative
+// acknowledgement, after its attempts and its not-before time were written to the coordination bucket.
+//
+// # Guarantees
+//
+//   - A message that was stored is finished only by [Client.Finish]; a crash at any moment leaves it in the stream.
+//   - [Finished] is reported at most once per message, whoever finishes it.
+//   - Every question to a lane gets exactly one answer, also when the connection breaks or the lane is lost.
+//   - A message that arrives for a question that was given up is reported or returned, never dropped.
+//   - No byte of a key changes a subject's number of tokens, a filter or a consumer's name: keys are encoded reversibly
+//     and injectively ([EncodeKey]).
+//   - A returned message is not delivered before its not-before time, also when its lane was made again or the server
+//     restarted, as long as the bucket is there.
+//
+// # Non-guarantees
+//
+//   - A lane that is made again starts at the oldest message still in the stream, running work included. This agent
+//     recognises its own; work that another agent is running at that moment can be delivered a second time.
+//   - Between agents, returned messages come back in the order in which JetStream received the returns.
+//   - An acknowledged write is on disk within the server's sync interval, not at once.
+package broker

@@ -1,0 +1,345 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+)
+
+// Answer is what came of one question to a lane.
+type Answer struct {
+	Lane     *Lane
+	Messages []*Message // in the lane's order; possibly fewer than asked for
+	// Pending is how many messages the lane had left behind the last of Messages, when that was sent. Messages that were
+	// returned are not counted.
+	Pending uint64
+	// Short is true when the lane said that it has nothing more to give now.
+	Short bool
+	// Held is how many messages arrived and went straight back: before their time, or running here already.
+	Held int
+	// Err says why the lane could not be asked. Messages may hold what came before that.
+	Err error
+}
+
+// ErrLaneLost says that a lane's consumer went away while it was asked. Asking again makes it anew.
+var ErrLaneLost = errors.New("broker: lane consumer is gone")
+
+// answerLimit is how long a question may stay without an answer before it is given up. Answers take well under a
+// millisecond; only a dying server gives none.
+const answerLimit = 2 * time.Second
+
+// Feed asks lanes for messages on behalf of one capsule. All its questions share one inbox. A lane has at most one
+// question open at a time.
+type Feed struct {
+	c      *Client
+	prefix string
+	sub    *nats.Subscription
+	// sink gets every answer, from the feed's own goroutine or from Ask; stray gets messages that came for a question that
+	// was given up. Neither may block or call back into the feed.
+	sink  func(Answer)
+	stray func(*Message)
+
+	mu     sync.Mutex
+	serial uint64
+	lanes  map[string]*laneState // by consumer
+	open   map[uint64]*question  // by id
+	timer  *time.Timer
+	closed bool
+}
+
+type laneState struct {
+	lane *Lane
+	made bool      // its consumer existed when last heard of
+	open *question // nil, or the question that has no answer yet
+}
+
+type question struct {
+	lane    *Lane
+	id      uint64
+	left    int // messages that may still come
+	answer  Answer
+	sent    time.Time
+	remakes int
+}
+
+// NewFeed opens a feed.
+func (c *Client) NewFeed(sink func(Answer), stray func(*Message)) (*Feed, error) {
+	f := &Feed{c: c, prefix: c.nc.NewInbox() + ".", sink: sink, stray: stray, lanes: map[string]*laneState{}, open: map[uint64]*question{}}
+	sub, err := c.nc.Subscribe(f.prefix+"*", f.receive)
+	if err != nil {
+		return nil, fmt.Errorf("broker: %w", err)
+	}
+	_ = sub.SetPendingLimits(-1, -1) // bounded by what was asked for
+	f.sub = sub
+	c.Notify(f.connection)
+	return f, nil
+}
+
+// Lane returns the lane at an address of a layout.
+func (f *Feed) Lane(layout Layout, a Address) *Lane { return f.c.names.lane(layout, a) }
+
+// Ask asks a lane for up to n messages. Exactly one answer follows. The lane must have no question open.
+func (f *Feed) Ask(lane *Lane, n int) {
+	f.c.metrics.LanePulls.Add(1)
+	f.mu.Lock()
+	f.serial++
+	q := &question{lane: lane, id: f.serial, left: n, answer: Answer{Lane: lane}, sent: time.Now()}
+	state := f.lanes[lane.name]
+	if state == nil {
+		state = &laneState{lane: lane}
+		f.lanes[lane.name] = state
+	}
+	closed, made := f.closed, state.made
+	if !closed {
+		state.open = q
+		f.open[q.id] = q
+		if f.timer == nil {
+			f.timer = time.AfterFunc(answerLimit, f.expire)
+		}
+	}
+	f.mu.Unlock()
+	switch {
+	case closed:
+		q.answer.Err = ErrClosed
+		f.sink(q.answer)
+	case made:
+		f.send(q)
+	default:
+		go f.make(q)
+	}
+}
+
+// send puts the question to the server.
+func (f *Feed) send(q *question) {
+	body := make([]byte, 0, 40)
+	body = append(body, `{"batch":`...)
+	body = strconv.AppendInt(body, int64(q.left), 10)
+	body = append(body, `,"no_wait":true}`...)
+	if err := f.c.nc.PublishRequest(q.lane.next, f.prefix+strconv.FormatUint(q.id, 36), body); err != nil {
+		f.finish(q, func(a *Answer) { a.Err = fmt.Errorf("%w: %w", ErrUnavailable, err) })
+	}
+}
+
+// finish closes q, if it is still open, and reports its answer.
+func (f *Feed) finish(q *question, how func(*Answer)) {
+	f.mu.Lock()
+	if f.open[q.id] != q {
+		f.mu.Unlock()
+		return
+	}
+	delete(f.open, q.id)
+	if state := f.lanes[q.lane.name]; state != nil && state.open == q {
+		state.open = nil
+	}
+	how(&q.answer)
+	a := q.answer
+	f.mu.Unlock()
+	if len(a.Messages) == 0 && a.Err == nil {
+		f.c.metrics.EmptyPulls.Add(1)
+	}
+	f.sink(a)
+}
+
+// make makes the lane's consumer and then asks.
+func (f *Feed) make(q *question) {
+	f.c.create <- struct{}{}
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	err := f.c.ensureLane(ctx, q.lane)
+	cancel()
+	<-f.c.create
+	if err != nil {
+		f.finish(q, func(a *Answer) { a.Err = err })
+		return
+	}
+	f.mu.Lock()
+	if state := f.lanes[q.lane.name]; state != nil {
+		state.made = true
+	}
+	q.sent = time.Now()
+	current := f.open[q.id] == q
+	f.mu.Unlock()
+	if current {
+		f.send(q)
+	}
+}
+
+// receive gets everything that comes in on the feed's inbox: messages, whose subject is the stream's, and the server's
+// remarks about a question, whose subject is the inbox.
+func (f *Feed) receive(m *nats.Msg) {
+	if len(m.Subject) > len(f.prefix) && m.Subject[:len(f.prefix)] == f.prefix {
+		f.remark(m)
+		return
+	}
+	meta, err := m.Metadata()
+	if err != nil {
+		f.c.log.Warn("something that is no JetStream message arrived on the agent's inbox", "subject", m.Subject, "error", err)
+		return
+	}
+	f.mu.Lock()
+	state := f.lanes[meta.Consumer]
+	var q *question
+	if state != nil {
+		q = state.open
+	}
+	f.mu.Unlock()
+	if q == nil {
+		f.unasked(state, m, meta)
+		return
+	}
+	msg := f.c.decode(q.lane, m, meta)
+	taken := f.c.admit(msg)
+
+	f.mu.Lock()
+	if f.open[q.id] != q { // given up meanwhile
+		f.mu.Unlock()
+		if taken {
+			f.stray(msg)
+		}
+		return
+	}
+	q.left--
+	if taken {
+		q.answer.Messages = append(q.answer.Messages, msg)
+		q.answer.Pending = meta.NumPending
+	} else {
+		q.answer.Held++
+	}
+	done := q.left <= 0
+	f.mu.Unlock()
+	if done {
+		f.finish(q, func(*Answer) {})
+	}
+}
+
+// unasked handles a message for a question that was given up.
+func (f *Feed) unasked(state *laneState, m *nats.Msg, meta *nats.MsgMetadata) {
+	if state == nil {
+		// Without a lane there is no telling what it is; JetStream delivers it again after its acknowledgement wait.
+		f.c.log.Warn("a message arrived from a lane that this agent does not know; it will be delivered again", "consumer", meta.Consumer)
+		return
+	}
+	msg := f.c.decode(state.lane, m, meta)
+	if f.c.admit(msg) {
+		f.stray(msg)
+	}
+}
+
+// remark handles the server's word about a question: there is nothing more, or the lane is gone.
+func (f *Feed) remark(m *nats.Msg) {
+	id, err := strconv.ParseUint(m.Subject[len(f.prefix):], 36, 64)
+	if err != nil {
+		return
+	}
+	f.mu.Lock()
+	q := f.open[id]
+	f.mu.Unlock()
+	if q == nil {
+		return // given up before
+	}
+	switch status := m.Header.Get("Status"); status {
+	case "404", "408":
+		f.finish(q, func(a *Answer) { a.Short = true })
+	case "503":
+		f.lost(q)
+	case "409":
+		description := m.Header.Get("Description")
+		f.unmake(q.lane)
+		f.finish(q, func(a *Answer) { a.Err = fmt.Errorf("%w: %s", ErrLaneLost, description) })
+	case "100": // a heartbeat
+	default:
+		f.finish(q, func(a *Answer) {
+			a.Err = fmt.Errorf("broker: lane %s answered %s %s", q.lane.name, status, m.Header.Get("Description"))
+		})
+	}
+}
+
+// lost makes a lane again whose consumer answers no more: it was idle for long, or its server died.
+func (f *Feed) lost(q *question) {
+	f.unmake(q.lane)
+	f.c.metrics.LanesLost.Add(1)
+	f.mu.Lock()
+	q.remakes++
+	again := q.remakes <= 2
+	f.mu.Unlock()
+	if again {
+		go f.make(q)
+		return
+	}
+	f.finish(q, func(a *Answer) { a.Err = ErrLaneLost })
+}
+
+func (f *Feed) unmake(lane *Lane) {
+	f.mu.Lock()
+	if state := f.lanes[lane.name]; state != nil {
+		state.made = false
+	}
+	f.mu.Unlock()
+}
+
+// Forget drops what the feed knows of a lane that has no open question and is no longer used. The server drops the
+// consumer by itself when nobody asks it.
+func (f *Feed) Forget(lane *Lane) {
+	f.mu.Lock()
+	if state := f.lanes[lane.name]; state != nil && state.open == nil {
+		delete(f.lanes, lane.name)
+	}
+	f.mu.Unlock()
+}
+
+// expire gives up questions without an answer.
+func (f *Feed) expire() {
+	now := time.Now()
+	var late []*question
+	f.mu.Lock()
+	for _, q := range f.open { // in any order: each is given up by itself
+		if now.Sub(q.sent) >= answerLimit {
+			late = append(late, q)
+		}
+	}
+	if len(f.open) > 0 && !f.closed {
+		f.timer.Reset(answerLimit / 4)
+	} else {
+		f.timer = nil
+	}
+	f.mu.Unlock()
+	for _, q := range late {
+		f.unmake(q.lane)
+		f.finish(q, func(a *Answer) { a.Err = ErrOutcomeUnknown })
+	}
+}
+
+// connection gives up all questions when the connection is gone: their answers will not come.
+func (f *Feed) connection(up bool) {
+	if up {
+		return
+	}
+	f.mu.Lock()
+	open := make([]*question, 0, len(f.open))
+	for _, q := range f.open {
+		open = append(open, q)
+	}
+	for _, state := range f.lanes {
+		state.made = false // lanes live in the server's memory: it may have restarted
+	}
+	f.mu.Unlock()
+	for _, q := range open {
+		f.finish(q, func(a *Answer) { a.Err = ErrUnavailable })
+	}
+}
+
+// Close gives up all questions.
+func (f *Feed) Close() {
+	f.mu.Lock()
+	f.closed = true
+	if f.timer != nil {
+		f.timer.Stop()
+	}
+	f.mu.Unlock()
+	_ = f.sub.Unsubscribe()
+	f.connection(false)
+}

@@ -1,0 +1,136 @@
+package broker
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"strconv"
+	"time"
+
+	"github.com/nats-io/nats.go"
+)
+
+// admit decides whether a message that just arrived may be handed out: not before its time, and not when this agent is
+// running it already.
+func (c *Client) admit(m *Message) bool {
+	rec := c.attempts.number(m)
+	if left := time.Until(rec.notBefore()); rec.NotBefore != 0 && left > 0 {
+		c.metrics.HeldBack.Add(1)
+		c.Return(m, Return{NotBefore: rec.notBefore(), Reason: rec.Error}, func(error) {})
+		return false
+	}
+	if c.Live != nil && c.Live(m) {
+		c.metrics.Refreshed.Add(1)
+		return false
+	}
+	m.hold = newHold(m.Lane)
+	return true
+}
+
+var (
+	inProgress = []byte("+WPI")
+	negative   = []byte("-NAK")
+)
+
+// Extend tells JetStream that the message is still being worked on: its acknowledgement wait starts again. Nothing is
+// reported; a lost one is made good by the next.
+func (c *Client) Extend(m *Message) { _ = c.nc.Publish(m.reply, inProgress) }
+
+// Return gives a message back to its lane. What must not be forgotten (attempts, not-before time) is written first. done
+// is called when it was given back, from another goroutine or this one, and must not block. It gets an error when the
+// record could not be kept; the message is given back all the same.
+func (c *Client) Return(m *Message, r Return, done func(error)) {
+	key := attemptKey{m.Queue, m.Seq}
+	m.letGo()
+	c.bucket.Put(key.String(), c.attempts.record(m, r), func(_ uint64, err error) {
+		if err != nil && !errors.Is(err, ErrClosed) {
+			c.log.Warn("the attempts of a returned message could not be kept", "queue", m.Queue, "seq", m.Seq, "error", err)
+		}
+		body := negative
+		if left := time.Until(r.NotBefore); !r.NotBefore.IsZero() && left > 0 {
+			// A little late rather than a little early.
+			body = append(append([]byte(nil), negative...), ` {"delay": `+strconv.FormatInt(int64(left+2*time.Millisecond), 10)+`}`...)
+		}
+		c.metrics.Returned.Add(1)
+		if e := c.nc.Publish(m.reply, body); e != nil && err == nil {
+			err = ErrUnavailable // JetStream gives it to someone else after its acknowledgement wait
+		}
+		done(err)
+	})
+}
+
+// deleteRequest asks JetStream to delete one message of a stream.
+func (c *Client) deleteRequest(stream string, seq uint64) *nats.Msg {
+	body := make([]byte, 0, 48)
+	body = append(body, `{"seq":`...)
+	body = strconv.AppendUint(body, seq, 10)
+	body = append(body, `,"no_erase":true}`...)
+	return &nats.Msg{Subject: "$JS.API.STREAM.MSG.DELETE." + stream, Data: body}
+}
+
+// Finish deletes a message from its stream and reports what became of it, once JetStream has answered. A try without an
+// answer is repeated: deleting again does no harm. done is called from another goroutine, or from this one when the
+// connection is gone; it must not block. At most 64 deletes of an agent are under way at a time; the others wait in order.
+func (c *Client) Finish(m *Message, done func(Finish)) {
+	c.finish(m, 1, done)
+}
+
+func (c *Client) finish(m *Message, try int, done func(Finish)) {
+	c.deletes.do(c.deleteRequest(m.Lane.stream, m.Seq), func(answer *nats.Msg, err error) {
+		if err != nil {
+			if errors.Is(err, ErrOutcomeUnknown) {
+				m.doubt()
+				if try < writeTries && c.Connected() {
+					c.finish(m, try+1, done)
+					return
+				}
+			}
+			c.metrics.DeletesUnknown.Add(1)
+			done(FinishUnknown)
+			return
+		}
+		result := c.deleted(answer)
+		if result == AlreadyFinished && m.doubtful() {
+			result = Finished // it was us, in a try that was not answered
+		}
+		if result != FinishUnknown {
+			m.letGo()
+			c.forgetAttempts(m)
+		}
+		done(result)
+	})
+}
+
+var successMark = []byte(`"success":true`)
+
+// deleted reads JetStream's answer to a delete.
+func (c *Client) deleted(answer *nats.Msg) Finish {
+	if bytes.Contains(answer.Data, successMark) {
+		c.metrics.Deletes.Add(1)
+		return Finished
+	}
+	var r struct {
+		Error *struct {
+			ErrCode     int    `json:"err_code"`
+			Description string `json:"description"`
+		} `json:"error"`
+	}
+	if json.Unmarshal(answer.Data, &r) == nil && r.Error != nil {
+		switch {
+		case r.Error.ErrCode == 10043: // no such sequence
+			return AlreadyFinished
+		case r.Error.ErrCode == 10057 && (r.Error.Description == "no message found" || r.Error.Description == "deleted message" || r.Error.Description == "stream store EOF"):
+			return AlreadyFinished
+		}
+		c.log.Warn("JetStream refused to delete a message", "code", r.Error.ErrCode, "error", r.Error.Description)
+	}
+	c.metrics.DeletesUnknown.Add(1)
+	return FinishUnknown
+}
+
+// forgetAttempts removes the record of a message that is finished.
+func (c *Client) forgetAttempts(m *Message) {
+	if _, ok := c.attempts.lookup(m.Queue, m.Seq); ok {
+		c.bucket.Delete(attemptKey{m.Queue, m.Seq}.String(), func(uint64, error) {})
+	}
+}

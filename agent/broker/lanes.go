@@ -1,0 +1,92 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	mathrand "math/rand/v2"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+const (
+	// laneIdle is how long the server keeps a lane consumer that nobody asks. It waits for what is in flight.
+	laneIdle = 30 * time.Second
+	// errConsumerOffline is JetStream's answer while a consumer's server is dead and the cluster still lists it.
+	errConsumerOffline jetstream.ErrorCode = 10119
+)
+
+// ErrStreamMissing says that a queue's stream does not exist: it was deleted underneath, or never set up. The agent does
+// not make it again by itself: it does not know what the one who deleted it wanted.
+var ErrStreamMissing = errors.New("broker: the queue's stream does not exist; run setup or restart an agent to make it again")
+
+// ensureLane makes a lane's consumer, or finds it. When it had to be made, the records of returned messages are brought
+// up to date before it returns, because a new consumer delivers messages that are backing off.
+func (c *Client) ensureLane(ctx context.Context, lane *Lane) error {
+	info, err := c.makeLane(ctx, lane)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		return fmt.Errorf("%w (%s)", ErrStreamMissing, lane.stream)
+	}
+	if err != nil {
+		return fmt.Errorf("broker: lane %s: %w", lane.name, translate(err))
+	}
+	c.metrics.LanesMade.Add(1)
+	if info.Delivered.Consumer == 0 {
+		if err := c.bucket.Sync(ctx); err != nil {
+			c.log.Warn("delays of returned messages cannot be read now and may be cut short", "lane", lane.name, "error", err)
+		}
+	}
+	return nil
+}
+
+// makeLane creates first. Only a consumer whose server is dead is deleted, and only after a pause and a second try:
+// agents that delete at once hand each other's work out a second time.
+func (c *Client) makeLane(ctx context.Context, lane *Lane) (*jetstream.ConsumerInfo, error) {
+	info, err := c.createLane(ctx, lane)
+	if !isOffline(err) {
+		return info, err
+	}
+	select {
+	case <-time.After(200*time.Millisecond + mathrand.N(300*time.Millisecond)):
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	if info, err = c.createLane(ctx, lane); !isOffline(err) {
+		return info, err
+	}
+	if err := c.js.DeleteConsumer(ctx, lane.stream, lane.name); err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) {
+		return nil, err
+	}
+	return c.createLane(ctx, lane)
+}
+
+func isOffline(err error) bool {
+	var api jetstream.JetStreamError
+	return errors.As(err, &api) && api.APIError() != nil && api.APIError().ErrorCode == errConsumerOffline
+}
+
+func (c *Client) createLane(ctx context.Context, lane *Lane) (*jetstream.ConsumerInfo, error) {
+	cfg := jetstream.ConsumerConfig{
+		Name:              lane.name,
+		Description:       "Fairlead lane",
+		AckPolicy:         jetstream.AckExplicitPolicy,
+		DeliverPolicy:     jetstream.DeliverAllPolicy,
+		AckWait:           lane.Layout.AckWait,
+		MaxDeliver:        -1, // the agent counts attempts
+		MaxAckPending:     -1, // a thousand messages that are backing off must not silence a lane
+		InactiveThreshold: laneIdle,
+		MemoryStorage:     true,
+		Replicas:          1,
+	}
+	if len(lane.filters) == 1 {
+		cfg.FilterSubject = lane.filters[0]
+	} else {
+		cfg.FilterSubjects = lane.filters
+	}
+	consumer, err := c.js.CreateOrUpdateConsumer(ctx, lane.stream, cfg)
+	if err != nil {
+		return nil, err
+	}
+	return consumer.CachedInfo(), nil
+}

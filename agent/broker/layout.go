@@ -1,0 +1,97 @@
+package broker
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/fairlead/fairlead/config"
+)
+
+// Layout is what shapes a queue's lanes. Lanes of two layouts never share a consumer, because the layout's hash is part
+// of the consumer's name.
+type Layout struct {
+	Queue   string
+	Levels  int
+	Default int  // the level of messages without a priority
+	Keyed   bool // one lane per (level, key) rather than one per level
+	AckWait time.Duration
+	hash    string
+}
+
+// NewLayout returns the layout of a definition.
+func NewLayout(q config.Queue) Layout {
+	return Layout{
+		Queue:   q.Name,
+		Levels:  q.Levels,
+		Default: q.DefaultPriority,
+		Keyed:   q.FairShare.Enabled,
+		AckWait: q.AckWait,
+		hash:    q.Layout(),
+	}
+}
+
+// Address names the lane that holds a message: a level token and the tenant key.
+type Address struct {
+	Class string // "p0"…: the default level's class also stands for messages without a priority
+	Level int    // the level it is served at
+	Key   string // "" when unkeyed, and for every message of a queue that does not share fairly
+}
+
+// Address returns where a message with these subject tokens waits. A level that the queue does not have is served as the
+// lowest one, from a lane of its own: its messages are older than the change that removed the level. ok is false for
+// tokens that are not canonical; such messages are repaired, see [Client.Repair].
+func (l Layout) Address(classToken, keyToken string) (a Address, ok bool) {
+	level, ok := classLevel(classToken)
+	if !ok {
+		return Address{}, false
+	}
+	key := ""
+	if l.Keyed {
+		// Without fair share a lane reads all keys of its level, whatever they look like.
+		if key, ok = DecodeKey(keyToken); !ok {
+			return Address{}, false
+		}
+	}
+	if level < 0 {
+		level = l.Default
+	}
+	return Address{Class: Class(level), Level: min(level, l.Levels-1), Key: key}, true
+}
+
+// Lane is what one pull consumer reads. Its fields do not change, but for the count.
+type Lane struct {
+	Address
+	Layout Layout
+	// InHand is how many of its messages were taken through this value and are neither finished nor returned.
+	InHand atomic.Int64
+
+	stream  string
+	name    string
+	filters []string
+	next    string // the subject that asks for messages
+}
+
+// Queue is the queue that the lane belongs to.
+func (l *Lane) Queue() string { return l.Layout.Queue }
+
+// Name is the consumer's name: the same in every agent.
+func (l *Lane) Name() string { return l.name }
+
+// lane describes the lane at an address.
+func (n Names) lane(layout Layout, a Address) *Lane {
+	token := "*"
+	name := n.prefix + "-" + layout.hash + "-" + a.Class
+	if layout.Keyed {
+		// The key came out of a canonical subject, so it encodes.
+		token, _ = EncodeKey(a.Key)
+		name += "-" + token
+	}
+	prefix := n.subjectPrefix(layout.Queue)
+	l := &Lane{Address: a, Layout: layout, stream: n.Stream(layout.Queue), name: name}
+	l.filters = []string{prefix + a.Class + "." + token}
+	if a.Class == Class(layout.Default) {
+		l.filters = append(l.filters, prefix+defaultClass+"."+token)
+	}
+	l.next = "$JS.API.CONSUMER.MSG.NEXT." + l.stream + "." + l.name
+	return l
+}

@@ -1,0 +1,24 @@
+package broker
+
+import "sync/atomic"
+
+// Metrics counts what happens between the agent and JetStream. All fields only grow.
+type Metrics struct {
+	LanePulls      atomic.Uint64 // questions to lanes
+	EmptyPulls     atomic.Uint64 // answered with nothing
+	LanesMade      atomic.Uint64 // lane consumers created, or found
+	LanesLost      atomic.Uint64 // lane consumers that had to be made again
+	Deletes        atomic.Uint64 // messages finished
+	DeletesUnknown atomic.Uint64 // finishes without an answer
+	Returned       atomic.Uint64 // messages given back
+	HeldBack       atomic.Uint64 // messages that arrived before their not-before time, and went back
+	Refreshed      atomic.Uint64 // messages of a lane made anew that this agent was already running
+	Published      atomic.Uint64
+	Duplicates     atomic.Uint64
+	Wakeups        atomic.Uint64
+	Sweeps         atomic.Uint64
+	Repaired       atomic.Uint64 // messages moved from a subject that was not canonical
+	PoisonWeights  atomic.Uint64 // messages whose weight header was unusable
+	UnknownLevels  atomic.Uint64 // messages of a level that the queue does not have, or that is no level at all
+	UnknownKeys    atomic.Uint64 // repaired messages whose key was missing or unusable
+}

@@ -1,0 +1,71 @@
+package broker
+
+import (
+	"strconv"
+	"strings"
+)
+
+// MaxLevels is the number of priority levels that subjects can say.
+const MaxLevels = 100
+
+// Names makes the names of everything Fairlead keeps in one NATS account. The prefix, by default "fl", allows several
+// environments in one account.
+type Names struct {
+	prefix string // subjects
+	upper  string // streams
+	bucket string
+}
+
+// NewNames returns the names under a subject prefix, and the bucket's name.
+func NewNames(prefix, bucket string) Names {
+	return Names{prefix: prefix, upper: strings.ToUpper(prefix), bucket: bucket}
+}
+
+// Stream is the stream of a queue.
+func (n Names) Stream(queue string) string { return n.upper + "_Q_" + queue }
+
+// Bucket is the coordination bucket.
+func (n Names) Bucket() string { return n.bucket }
+
+// Subjects is everything that a queue's stream stores.
+func (n Names) Subjects(queue string) string { return n.prefix + ".q." + queue + ".>" }
+
+func (n Names) subjectPrefix(queue string) string { return n.prefix + ".q." + queue + "." }
+func (n Names) wakePrefix(queue string) string    { return n.prefix + ".wake." + queue + "." }
+
+// defaultClass is the class token of messages that were published without a priority.
+const defaultClass = "d"
+
+// Class returns the class token of a level.
+func Class(level int) string { return "p" + strconv.Itoa(level) }
+
+// classLevel parses a class token. ok is false for a token that is not canonical; level is -1 for messages without a
+// priority.
+func classLevel(token string) (level int, ok bool) {
+	if token == defaultClass {
+		return -1, true
+	}
+	if len(token) < 2 || len(token) > 3 || token[0] != 'p' {
+		return 0, false
+	}
+	for i := 1; i < len(token); i++ {
+		if token[i] < '0' || token[i] > '9' {
+			return 0, false
+		}
+		level = level*10 + int(token[i]-'0')
+	}
+	if len(token) == 3 && token[1] == '0' {
+		return 0, false
+	}
+	return level, true
+}
+
+// splitAddress splits what follows a queue's subject prefix into class and key tokens. ok is false when there are not
+// exactly two.
+func splitAddress(rest string) (class, key string, ok bool) {
+	i := strings.IndexByte(rest, '.')
+	if i < 0 || strings.IndexByte(rest[i+1:], '.') >= 0 {
+		return "", "", false
+	}
+	return rest[:i], rest[i+1:], true
+}

@@ -1,0 +1,213 @@
+package broker
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/fairlead/fairlead/config"
+	"github.com/fairlead/fairlead/fairshare"
+)
+
+// Names of the headers that are stored with a message.
+const (
+	headerWeight   = "Fairlead-Weight"
+	headerID       = "Fairlead-Id"
+	headerType     = "Content-Type"
+	headerMsgID    = "Nats-Msg-Id"
+	headerParent   = "traceparent"
+	headerState    = "tracestate"
+	ownPrefix      = "Fairlead-"
+	serverPrefix   = "Nats-"
+	headerEncoding = "Content-Encoding"
+)
+
+// Publish stores one message and returns when JetStream has confirmed it. A write that is not answered is repeated under
+// the same id, so that it is stored once. Errors wrap [ErrInvalidKey], [ErrTooLarge], [ErrQueueFull], [ErrUnavailable]
+// or [ErrOutcomeUnknown]; after all but the last nothing was stored.
+func (c *Client) Publish(ctx context.Context, q config.Queue, p Publication) (Receipt, error) {
+	m, err := c.message(q, p)
+	if err != nil {
+		return Receipt{}, err
+	}
+	if int64(m.Size()) > c.MaxPayload() {
+		return Receipt{}, fmt.Errorf("%w (%d bytes with headers, of %d)", ErrTooLarge, m.Size(), c.MaxPayload())
+	}
+	level := p.Level
+	if level < 0 {
+		level = q.DefaultPriority
+	}
+	ack, err := c.store(ctx, m)
+	if err != nil {
+		return Receipt{}, err
+	}
+	c.metrics.Published.Add(1)
+	if ack.Duplicate {
+		c.metrics.Duplicates.Add(1)
+	}
+	return Receipt{Seq: ack.Sequence, Level: level, Duplicate: ack.Duplicate}, nil
+}
+
+// message is what a publication looks like in the stream.
+func (c *Client) message(q config.Queue, p Publication) (*nats.Msg, error) {
+	key, err := EncodeKey(p.Key)
+	if err != nil {
+		return nil, err
+	}
+	token := defaultClass
+	if p.Level >= 0 {
+		token = Class(p.Level)
+	}
+	h := make(nats.Header, 4+len(p.Headers))
+	for name, value := range p.Headers {
+		h[name] = []string{value}
+	}
+	if p.ContentType != "" {
+		h[headerType] = []string{p.ContentType}
+	}
+	if p.Weight > 0 {
+		h[headerWeight] = []string{formatWeight(p.Weight)}
+	}
+	if p.ID != "" {
+		h[headerID] = []string{p.ID}
+		// One tenant's id must not swallow another's.
+		h[headerMsgID] = []string{key + ":" + p.ID}
+	} else {
+		// "~" starts no encoded key, so that it cannot meet a publisher's id.
+		h[headerMsgID] = []string{"~" + c.boot + strconv.FormatUint(c.serial.Add(1), 36)}
+	}
+	return &nats.Msg{Subject: c.names.subjectPrefix(q.Name) + token + "." + key, Header: h, Data: p.Data}, nil
+}
+
+// pubAck is JetStream's answer to a publish.
+type pubAck struct {
+	Error *struct {
+		Code        int    `json:"code"`
+		ErrCode     int    `json:"err_code"`
+		Description string `json:"description"`
+	} `json:"error"`
+	Sequence  uint64 `json:"seq"`
+	Duplicate bool   `json:"duplicate"`
+}
+
+type storeResult struct {
+	ack pubAck
+	err error
+}
+
+// store writes m, which must carry an id, and repeats it while its outcome is unknown.
+func (c *Client) store(ctx context.Context, m *nats.Msg) (pubAck, error) {
+	var unknown bool
+	for try := 1; ; try++ {
+		ack, err := c.storeOnce(ctx, m)
+		if errors.Is(err, ErrOutcomeUnknown) {
+			unknown = true
+			if try < writeTries && ctx.Err() == nil {
+				continue
+			}
+		}
+		// Not being able to repeat a write does not say that the first one failed.
+		if unknown && errors.Is(err, ErrUnavailable) {
+			err = ErrOutcomeUnknown
+		}
+		return ack, err
+	}
+}
+
+func (c *Client) storeOnce(ctx context.Context, m *nats.Msg) (pubAck, error) {
+	result := make(chan storeResult, 1)
+	// A copy: the requester sets its reply, and an earlier try may still be on its way.
+	once := &nats.Msg{Subject: m.Subject, Header: m.Header, Data: m.Data}
+	c.writes.do(once, func(answer *nats.Msg, err error) {
+		if err != nil {
+			result <- storeResult{err: err}
+			return
+		}
+		ack, err := parseAck(answer)
+		result <- storeResult{ack, err}
+	})
+	select {
+	case r := <-result:
+		return r.ack, r.err
+	case <-ctx.Done():
+		return pubAck{}, fmt.Errorf("%w: %w", ErrOutcomeUnknown, ctx.Err())
+	}
+}
+
+// parseAck reads JetStream's answer to a write.
+func parseAck(answer *nats.Msg) (pubAck, error) {
+	var ack pubAck
+	if err := json.Unmarshal(answer.Data, &ack); err != nil {
+		return ack, fmt.Errorf("%w: %w", ErrOutcomeUnknown, err)
+	}
+	if ack.Error != nil {
+		return ack, refusal(ack)
+	}
+	return ack, nil
+}
+
+// refusal translates JetStream's reason for not storing a message. All limits share one code; only the words differ.
+func refusal(a pubAck) error {
+	e := a.Error
+	switch {
+	case e.ErrCode == 10077 && strings.Contains(e.Description, "messages per subject"):
+		return &FullError{Reason: "max_messages_per_key"}
+	case e.ErrCode == 10077 && strings.Contains(e.Description, "maximum messages"):
+		return &FullError{Reason: "max_messages"}
+	case e.ErrCode == 10077 && strings.Contains(e.Description, "maximum bytes"):
+		return &FullError{Reason: "max_bytes"}
+	case e.ErrCode == 10071, e.ErrCode == 10164:
+		return ErrConflict
+	case e.ErrCode == 10054:
+		return fmt.Errorf("%w: %s", ErrTooLarge, e.Description)
+	}
+	return fmt.Errorf("%w: %s (%d)", ErrUnavailable, e.Description, e.ErrCode)
+}
+
+// formatWeight writes thousandths as a decimal number.
+func formatWeight(w fairshare.Weight) string {
+	s := strconv.Itoa(int(w) / 1000)
+	if r := int(w) % 1000; r != 0 {
+		s += "." + strings.TrimRight(fmt.Sprintf("%03d", r), "0")
+	}
+	return s
+}
+
+// ParseWeight reads a weight: a decimal number over 0 and at most 1000, with at most three decimals.
+func ParseWeight(s string) (fairshare.Weight, bool) {
+	whole, frac, dotted := strings.Cut(s, ".")
+	if len(whole) == 0 || len(whole) > 4 || dotted && (len(frac) == 0 || len(frac) > 3) {
+		return 0, false
+	}
+	n := 0
+	for _, c := range []byte(whole + frac) {
+		if c < '0' || c > '9' {
+			return 0, false
+		}
+		n = n*10 + int(c-'0')
+	}
+	for i := len(frac); i < 3; i++ {
+		n *= 10
+	}
+	if n < 1 || n > 1_000_000 {
+		return 0, false
+	}
+	return fairshare.Weight(n), true
+}
+
+func isConnectionError(err error) bool {
+	for _, e := range []error{
+		nats.ErrNoResponders, nats.ErrTimeout, nats.ErrConnectionClosed, nats.ErrConnectionReconnecting, nats.ErrReconnectBufExceeded,
+		nats.ErrNoServers, nats.ErrDisconnected, nats.ErrInvalidConnection,
+	} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,180 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/fairlead/fairlead/config"
+)
+
+// maxConsumers is what a queue's stream allows. A server takes only 1,000 consumers of a stream unless the stream says
+// more, and a queue has a consumer for each active (level, key).
+const maxConsumers = 1_000_000
+
+// EnsureStream makes the queue's stream, or brings it to what the definition says. It can be called by many agents at
+// once with the same definition.
+func (c *Client) EnsureStream(ctx context.Context, q config.Queue) error {
+	name := c.names.Stream(q.Name)
+	stream, err := c.js.Stream(ctx, name)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		want := c.streamConfig(q)
+		// Sequences never start again, also not when the stream is deleted and made anew: they identify messages in the
+		// records of attempts and in what was handed to applications.
+		want.FirstSeq = uint64(time.Now().UnixMicro())
+		stream, err = c.js.CreateStream(ctx, want)
+		if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
+			stream, err = c.js.Stream(ctx, name) // another agent was faster
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("broker: stream %s: %w", name, translate(err))
+	}
+	have := stream.CachedInfo().Config
+	want := mergeConfig(have, c.streamConfig(q))
+	if sameConfig(have, want) {
+		return nil
+	}
+	if have.Retention != jetstream.LimitsPolicy {
+		return fmt.Errorf("broker: stream %s exists with %s retention, not made by Fairlead: rename the queue or remove the stream", name, have.Retention)
+	}
+	if _, err := c.js.UpdateStream(ctx, want); err != nil {
+		return fmt.Errorf("broker: stream %s cannot be changed to what the file says: %w", name, translate(err))
+	}
+	c.log.Info("stream changed to its definition", "queue", q.Name, "stream", name)
+	return nil
+}
+
+// streamConfig is the stream of a definition.
+func (c *Client) streamConfig(q config.Queue) jetstream.StreamConfig {
+	prefix := c.names.subjectPrefix(q.Name)
+	cfg := jetstream.StreamConfig{
+		Name:         c.names.Stream(q.Name),
+		Description:  "Fairlead queue " + q.Name,
+		Subjects:     []string{c.names.Subjects(q.Name)},
+		Retention:    jetstream.LimitsPolicy,
+		Storage:      jetstream.FileStorage,
+		Replicas:     max(q.Storage.Replicas, 1),
+		Duplicates:   q.DedupWindow,
+		Discard:      jetstream.DiscardNew,
+		MaxMsgs:      unlimited(q.Limits.MaxMessages),
+		MaxBytes:     unlimited(q.Limits.MaxBytes),
+		MaxConsumers: maxConsumers,
+		MaxMsgSize:   -1,
+		AllowDirect:  true,
+		AllowMsgTTL:  true,
+		// The levels of canonical subjects only: the sweep finds everything else.
+		RePublish: &jetstream.RePublish{
+			Source:      prefix + "*.*",
+			Destination: c.names.wakePrefix(q.Name) + "{{wildcard(1)}}.{{wildcard(2)}}",
+			HeadersOnly: true,
+		},
+	}
+	if q.Storage.Type == "memory" {
+		cfg.Storage = jetstream.MemoryStorage
+	}
+	if q.Storage.Compression == "s2" && cfg.Storage == jetstream.FileStorage {
+		cfg.Compression = jetstream.S2Compression
+	}
+	if n := q.Limits.MaxMessagesPerKey; n > 0 {
+		cfg.MaxMsgsPerSubject = n
+		cfg.DiscardNewPerSubject = true
+	}
+	return cfg
+}
+
+func unlimited(n int64) int64 {
+	if n <= 0 {
+		return -1
+	}
+	return n
+}
+
+// mergeConfig is what have becomes under want: everything that Fairlead does not decide stays as it is, so that an
+// operator's placement or metadata survives.
+func mergeConfig(have, want jetstream.StreamConfig) jetstream.StreamConfig {
+	m := have
+	m.Description, m.Subjects = want.Description, want.Subjects
+	m.Replicas, m.Duplicates, m.Discard = want.Replicas, want.Duplicates, want.Discard
+	m.MaxMsgs, m.MaxBytes = want.MaxMsgs, want.MaxBytes // MaxConsumers cannot be changed on an existing stream
+	m.AllowDirect, m.AllowMsgTTL, m.RePublish = want.AllowDirect, want.AllowMsgTTL, want.RePublish
+	m.Storage, m.Compression = want.Storage, want.Compression
+	m.MaxMsgsPerSubject = unlimited(want.MaxMsgsPerSubject)
+	m.DiscardNewPerSubject = want.DiscardNewPerSubject
+	return m
+}
+
+func sameConfig(a, b jetstream.StreamConfig) bool {
+	if (a.RePublish == nil) != (b.RePublish == nil) || a.RePublish != nil && *a.RePublish != *b.RePublish {
+		return false
+	}
+	if len(a.Subjects) != len(b.Subjects) {
+		return false
+	}
+	for i := range a.Subjects {
+		if a.Subjects[i] != b.Subjects[i] {
+			return false
+		}
+	}
+	return a.Description == b.Description && a.Replicas == b.Replicas && a.Duplicates == b.Duplicates && a.Discard == b.Discard &&
+		a.MaxMsgs == b.MaxMsgs && a.MaxBytes == b.MaxBytes && a.AllowDirect == b.AllowDirect &&
+		a.AllowMsgTTL == b.AllowMsgTTL && a.Storage == b.Storage && a.Compression == b.Compression &&
+		a.MaxMsgsPerSubject == b.MaxMsgsPerSubject && a.DiscardNewPerSubject == b.DiscardNewPerSubject
+}
+
+// EnsureBucket makes the coordination bucket, or checks the one that is there. Its revisions start at the present time in
+// microseconds, so that a bucket that was deleted and made anew never repeats one: they serve as fences. Reads go to the
+// leader. It returns a warning for a bucket that was made by other means.
+func (c *Client) EnsureBucket(ctx context.Context, replicas int) (warning string, err error) {
+	name := "KV_" + c.names.Bucket()
+	stream, err := c.js.Stream(ctx, name)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		stream, err = c.js.CreateStream(ctx, jetstream.StreamConfig{
+			Name:              name,
+			Description:       "Fairlead coordination",
+			Subjects:          []string{"$KV." + c.names.Bucket() + ".>"},
+			Storage:           jetstream.FileStorage,
+			Replicas:          max(replicas, 1),
+			MaxMsgsPerSubject: 1,
+			MaxMsgs:           -1,
+			MaxBytes:          -1,
+			MaxConsumers:      -1,
+			MaxMsgSize:        -1,
+			Discard:           jetstream.DiscardNew,
+			Duplicates:        2 * time.Minute,
+			AllowRollup:       true,
+			AllowDirect:       false,
+			FirstSeq:          uint64(time.Now().UnixMicro()),
+		})
+		if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
+			stream, err = c.js.Stream(ctx, name)
+		}
+	}
+	if err != nil {
+		return "", fmt.Errorf("%w: %s: %w", ErrBucket, c.names.Bucket(), translate(err))
+	}
+	info := stream.CachedInfo()
+	if info.State.FirstSeq < minFence && info.State.LastSeq < minFence {
+		warning = fmt.Sprintf("bucket %s was made by hand: its revisions start too low to serve as fences; delete it and let Fairlead make it", c.names.Bucket())
+	}
+	return warning, nil
+}
+
+// minFence is below every revision of a bucket that Fairlead made: microseconds since 1970 passed it in 2001.
+const minFence = 1_000_000_000_000_000
+
+// translate turns what nats.go reports into this package's errors.
+func translate(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, jetstream.ErrJetStreamNotEnabled):
+		return fmt.Errorf("%w: %w", ErrUnavailable, err)
+	case isConnectionError(err):
+		return fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	return err
+}

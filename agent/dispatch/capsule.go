@@ -1,0 +1,278 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/fairlead/fairlead/agent/broker"
+	"github.com/fairlead/fairlead/config"
+)
+
+// ErrStopped says that the capsule was stopped. Nothing was taken.
+var ErrStopped = errors.New("dispatch: the capsule has stopped")
+
+// demandMemory is how long an app counts as being there after its last pull.
+const demandMemory = 5 * time.Second
+
+// Options are what a capsule needs.
+type Options struct {
+	Name         string
+	Concurrency  int           // slots: the most messages in the app's hands; at least 1
+	PollInterval time.Duration // between sweeps
+	Seed         uint64        // of ties and jitter; different in every agent
+	Broker       Broker
+	Logger       hclog.Logger
+	// Demand is told when an app comes (an open pull, or messages in its hands) or has gone. It must not block. It may be
+	// nil.
+	Demand func(bool)
+}
+
+// Broker is what a capsule needs of JetStream: a [broker.Client].
+type Broker interface {
+	NewFeed(sink func(broker.Answer), stray func(*broker.Message)) (*broker.Feed, error)
+	Watch(layout broker.Layout, f func(broker.Wake)) (stop func(), err error)
+	Sweep(ctx context.Context, layout broker.Layout) (broker.Sweep, error)
+	Repair(ctx context.Context, q config.Queue, odd []string) (moved int, err error)
+	Return(m *broker.Message, r broker.Return, done func(error))
+	Notify(f func(up bool))
+	Connected() bool
+}
+
+// Capsule serves the pulls of one capsule. Its methods are safe for several goroutines; all but Pull and Status return at
+// once.
+type Capsule struct {
+	o    Options
+	box  *mailbox
+	core *core // owned by run
+	feed *broker.Feed
+	done chan struct{} // closed when run has ended
+
+	// owned by run
+	watches  map[string]func()
+	lastPull time.Time
+	demand   bool
+
+	stop    sync.Once
+	repairs sync.WaitGroup
+	ctx     context.Context // ends with Stop
+	cancel  context.CancelFunc
+	defs    sync.Map // queue name -> config.Queue in force
+}
+
+// New makes a capsule that serves no queue yet: see Define.
+func New(o Options) (*Capsule, error) {
+	c := &Capsule{o: o, box: newMailbox(), done: make(chan struct{}), watches: map[string]func(){}}
+	c.ctx, c.cancel = context.WithCancel(context.Background())
+	feed, err := o.Broker.NewFeed(
+		func(a broker.Answer) { c.answered(a) },
+		func(m *broker.Message) { c.strayed(m) },
+	)
+	if err != nil {
+		c.cancel()
+		return nil, fmt.Errorf("dispatch: capsule %s: %w", o.Name, err)
+	}
+	c.feed = feed
+	c.core = newCore(feed, c, o.Seed, o.Concurrency, o.PollInterval)
+	o.Broker.Notify(func(up bool) { c.box.put(func(k *core, now time.Time) { k.connection(up, now) }) })
+	c.box.put(func(k *core, now time.Time) { k.connection(o.Broker.Connected(), now) })
+	go c.run()
+	return c, nil
+}
+
+// answered and strayed give messages back themselves when there is nobody left to tell.
+func (c *Capsule) answered(a broker.Answer) {
+	if !c.box.put(func(k *core, now time.Time) { k.answered(a, now) }) {
+		for _, m := range a.Messages {
+			c.giveBack(m)
+		}
+	}
+}
+
+func (c *Capsule) strayed(m *broker.Message) {
+	if !c.box.put(func(k *core, now time.Time) { k.stray(m, m.Lane, now) }) {
+		c.giveBack(m)
+	}
+}
+
+// run owns core.
+func (c *Capsule) run() {
+	defer close(c.done)
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	spare := batch{wakes: map[wakeKey]wakeNote{}}
+	for {
+		select {
+		case <-c.box.ready:
+		case <-timer.C:
+		case <-c.ctx.Done():
+			c.shutDown()
+			return
+		}
+		full := c.box.take(&spare)
+		now := time.Now()
+		// Wake-ups first: whatever is picked below should know of them.
+		for _, key := range full.order {
+			if q := c.core.queueNamed(key.queue); q != nil {
+				note := full.wakes[key]
+				c.core.wake(q, key.address, note.weight, note.n, now)
+			}
+		}
+		for _, e := range full.events {
+			e(c.core, now)
+		}
+		c.core.tick(now)
+		c.tellDemand(now)
+		full.reset()
+		spare = full
+		if at := c.wakeAt(); !at.IsZero() {
+			timer.Reset(max(time.Until(at), 0))
+		} else {
+			timer.Reset(time.Hour)
+		}
+	}
+}
+
+// wakeAt is when run has something to do by itself.
+func (c *Capsule) wakeAt() time.Time {
+	at := c.core.next()
+	if c.demand {
+		at = earlier(at, c.lastPull.Add(demandMemory+time.Millisecond))
+	}
+	return at
+}
+
+func (c *Capsule) tellDemand(now time.Time) {
+	k := c.core
+	if len(k.pulls) > 0 || k.inFlight > 0 {
+		c.lastPull = now
+	}
+	demand := !c.lastPull.IsZero() && now.Sub(c.lastPull) <= demandMemory
+	if demand != c.demand {
+		c.demand = demand
+		if c.o.Demand != nil {
+			c.o.Demand(demand)
+		}
+	}
+}
+
+// shutDown ends what is under way.
+func (c *Capsule) shutDown() {
+	left := c.box.close()
+	now := time.Now()
+	c.core.draining = true
+	for _, e := range left {
+		e(c.core, now)
+	}
+	for len(c.core.pulls) > 0 {
+		c.core.end(c.core.pulls[0], ErrStopped)
+	}
+	for _, q := range c.core.queues {
+		c.core.abandon(q)
+	}
+	for _, stop := range c.watches {
+		stop()
+	}
+}
+
+// Stop ends the capsule: open pulls are answered, nothing more is taken. It waits. What is in the app's hands stays
+// there. It can be called twice.
+func (c *Capsule) Stop() {
+	c.stop.Do(c.cancel)
+	<-c.done
+	c.feed.Close()
+	c.repairs.Wait()
+}
+
+// Define sets or replaces the definition of a queue. Queues are served in the order in which they were first defined.
+func (c *Capsule) Define(def config.Queue) {
+	c.defs.Store(def.Name, def)
+	d := Definition{Layout: broker.NewLayout(def), Guard: def.StarvationGuard, Weights: weights(def)}
+	c.box.put(func(k *core, now time.Time) {
+		// The watch follows the layout; the new one opens before the old one closes.
+		stop, err := c.o.Broker.Watch(d.Layout, func(w broker.Wake) {
+			if w.Known {
+				c.box.wake(wakeKey{d.Layout.Queue, w.Address}, w.Weight)
+				return
+			}
+			c.box.put(func(k *core, now time.Time) { k.sweepSoon(d.Layout.Queue, now) })
+		})
+		if err != nil {
+			c.o.Logger.Error("wake-ups cannot be heard; the sweep finds the work", "queue", d.Layout.Queue, "error", err)
+		}
+		if old := c.watches[d.Layout.Queue]; old != nil {
+			old()
+		}
+		if err == nil {
+			c.watches[d.Layout.Queue] = stop
+		}
+		k.define(d, now)
+	})
+}
+
+// Pull serves one pull. It returns when there is at least one message and nothing else is about to arrive, with nothing
+// when the request's wait is over or the capsule drains, and with an error when NATS cannot be reached
+// ([broker.ErrUnavailable]), ctx ended, or the capsule stopped. Messages that are returned are the caller's.
+func (c *Capsule) Pull(ctx context.Context, r Request) ([]*broker.Message, error) {
+	type outcome struct {
+		messages []*broker.Message
+		err      error
+	}
+	answer := make(chan outcome, 1)
+	p := &pull{
+		max: max(r.Max, 1), deadline: time.Now().Add(r.Wait), oneRound: r.Wait <= 0, settled: r.After == nil,
+		answer: func(m []*broker.Message, err error) { answer <- outcome{m, err} },
+	}
+	if !c.box.put(func(k *core, now time.Time) { k.ask(p, now) }) {
+		return nil, ErrStopped
+	}
+	after := r.After
+	for {
+		select {
+		case o := <-answer:
+			return o.messages, o.err
+		case <-after:
+			after = nil
+			c.box.put(func(k *core, now time.Time) { k.settled(p, now) })
+		case <-ctx.Done():
+			c.box.put(func(k *core, now time.Time) { k.cancel(p, now) })
+			// The answer may have been given before the end was noticed.
+			select {
+			case o := <-answer:
+				if len(o.messages) > 0 {
+					return o.messages, nil
+				}
+			case <-c.done:
+			}
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// Released says that n slots are free again.
+func (c *Capsule) Released(n int) {
+	c.box.put(func(k *core, now time.Time) { k.released(n, now) })
+}
+
+// Returned says that a message waits in its lane again, from a time on; the zero time is now.
+func (c *Capsule) Returned(m *broker.Message, at time.Time) { c.Available(m.Queue, m.Lane.Address, at) }
+
+// Available says that a message waits in a lane from a time on.
+func (c *Capsule) Available(queue string, a broker.Address, at time.Time) {
+	c.box.put(func(k *core, now time.Time) { k.returned(queue, a, at, now) })
+}
+
+// Drain stops taking. Open pulls are answered with nothing within a second.
+func (c *Capsule) Drain() { c.box.put(func(k *core, now time.Time) { k.drain(now) }) }
+
+// SetRivals says how many other live agents have demand on the capsule's queues.
+func (c *Capsule) SetRivals(n int) { c.box.put(func(k *core, _ time.Time) { k.rivals = n }) }
+
+// SetConcurrency changes the number of slots. Slots in use stay in use.
+func (c *Capsule) SetConcurrency(n int) {
+	c.box.put(func(k *core, now time.Time) { k.concurrency = n; k.pump(now) })
+}

@@ -1,0 +1,319 @@
+package dispatch
+
+import (
+	"math/rand/v2"
+	"time"
+
+	"github.com/fairlead/fairlead/agent/broker"
+	"github.com/fairlead/fairlead/fairshare"
+)
+
+// source answers questions to lanes: a broker.Feed, or the simulated one of the tests.
+type source interface {
+	// Lane describes the lane at an address.
+	Lane(layout broker.Layout, a broker.Address) *broker.Lane
+	// Ask asks for up to n messages. Exactly one core.answered follows, later.
+	Ask(lane *broker.Lane, n int)
+	// Forget drops what is kept about a lane without an open question.
+	Forget(lane *broker.Lane)
+}
+
+// effects are what core wants done besides asking. None may block or call back before it returns.
+type effects interface {
+	// sweep starts a sweep of a queue. Exactly one core.swept follows.
+	sweep(q *queue)
+	// repair moves messages on odd subjects to where they belong.
+	repair(q *queue, odd []string)
+	// giveBack returns a message that nobody wants any more.
+	giveBack(m *broker.Message)
+}
+
+const (
+	// roundLimit is how long a round waits for its answers. A question that has none by then goes on without the round.
+	roundLimit = 100 * time.Millisecond
+	// recheckAfter is when a lane that was just woken and had nothing is asked once more: JetStream can say "no messages"
+	// for a moment after it has stored one.
+	recheckAfter = 2 * time.Millisecond
+	// justWoken is how long after a wake-up "no messages" is doubted.
+	justWoken = 20 * time.Millisecond
+	// firstRetry is when a lane that had nothing, although the sweep lists messages, is asked again. It doubles each time.
+	firstRetry = 250 * time.Millisecond
+	// retryShare spreads such questions: with n such lanes each is asked every n × retryShare at the most often, at least
+	// every retryFloor once it has backed off, and at the least often every acknowledgement wait.
+	retryShare = 10 * time.Millisecond
+	retryFloor = 500 * time.Millisecond
+	// laneMemory is how long an empty lane is remembered.
+	laneMemory = time.Minute
+	// rivalDelay is how much each other live agent adds to the random delay before an idle agent asks a lane that was woken:
+	// all of them hear of the message, one can have it.
+	rivalDelay = 400 * time.Microsecond
+	// oneRoundLimit is how long a pull that does not wait may take all the same: a sweep, and what it found.
+	oneRoundLimit = 2 * time.Second
+	// drainAnswer is how long a pull waits, at most, while the capsule drains.
+	drainAnswer = time.Second
+)
+
+// core makes a capsule's decisions. It is a value: no goroutine, lock or clock. Every method takes the time of the event
+// and ends by taking what can be taken.
+type core struct {
+	src         source
+	eff         effects
+	seed        uint64
+	rng         *rand.Rand // seeded; for jitter only
+	concurrency int
+	poll        time.Duration
+
+	queues    []*queue // strict order
+	byRef     map[*broker.Lane]*lane
+	pulls     []*pull // in the order in which they came
+	inFlight  int     // assigned to a pull, and not released
+	round     *round
+	timers    timers
+	connected bool
+	draining  bool
+	rivals    int          // other live agents with demand on one of the queues
+	held      []*lane      // lanes with messages that arrived outside of a round
+	asked     int          // questions without an answer
+	doubts    int          // lanes that are about to be asked once more
+	pending   []Definition // put off until no round is under way
+
+	delivered uint64
+}
+
+func newCore(src source, eff effects, seed uint64, concurrency int, poll time.Duration) *core {
+	return &core{
+		src: src, eff: eff, seed: seed, rng: rand.New(rand.NewPCG(seed, 1)), concurrency: concurrency, poll: poll,
+		byRef: map[*broker.Lane]*lane{},
+	}
+}
+
+// ask adds a pull.
+func (c *core) ask(p *pull, now time.Time) {
+	p.arrived = now
+	if c.draining {
+		p.deadline = minTime(p.deadline, now.Add(drainAnswer))
+	}
+	c.pulls = append(c.pulls, p)
+	c.pump(now)
+}
+
+// settled says that the settlements that came with a pull are done.
+func (c *core) settled(p *pull, now time.Time) {
+	p.settled = true
+	c.pump(now)
+}
+
+// cancel ends a pull whose app is gone. What it got goes back.
+func (c *core) cancel(p *pull, now time.Time) {
+	if p.ended {
+		return
+	}
+	got := p.got
+	p.got = nil
+	c.end(p, nil)
+	c.inFlight -= len(got)
+	for _, m := range got {
+		c.eff.giveBack(m)
+	}
+	c.pump(now)
+}
+
+// released says that n slots are free again.
+func (c *core) released(n int, now time.Time) {
+	c.inFlight -= n
+	c.pump(now)
+}
+
+// returned says that a message of a lane is available again from a time on.
+func (c *core) returned(queueName string, a broker.Address, at, now time.Time) {
+	if q := c.queueNamed(queueName); q != nil {
+		l := c.lane(q, a)
+		if at.After(now) {
+			c.timers.add(at.Add(time.Millisecond), l, returned)
+		} else {
+			c.revive(l, returned, now)
+			c.pump(now)
+		}
+	}
+}
+
+// connection says whether NATS can be reached.
+func (c *core) connection(up bool, now time.Time) {
+	c.connected = up
+	if up {
+		for _, q := range c.queues {
+			q.nextSweep = now
+		}
+	}
+	c.pump(now)
+}
+
+// drain stops taking. It cannot be undone.
+func (c *core) drain(now time.Time) {
+	c.draining = true
+	for _, p := range c.pulls {
+		p.deadline = minTime(p.deadline, now.Add(drainAnswer))
+	}
+	c.pump(now)
+}
+
+// tick does what is due.
+func (c *core) tick(now time.Time) {
+	if c.round != nil && !now.Before(c.round.started.Add(roundLimit)) {
+		c.giveUpRound(now)
+	}
+	for {
+		t, ok := c.timers.due(now)
+		if !ok {
+			break
+		}
+		if t.why == doubted {
+			c.doubts--
+		}
+		if t.why == woken {
+			t.lane.delayed = false
+		}
+		if c.byRef[t.lane.ref] == t.lane { // not forgotten meanwhile
+			c.revive(t.lane, t.why, now)
+		}
+	}
+	c.pump(now)
+}
+
+// next is when tick has something to do; the zero time means never.
+func (c *core) next() time.Time {
+	at := c.timers.next()
+	if c.round != nil {
+		at = earlier(at, c.round.started.Add(roundLimit))
+	} else {
+		for _, p := range c.pulls {
+			at = earlier(at, p.end(c.draining))
+		}
+	}
+	if c.connected && !c.draining && len(c.pulls) > 0 && c.free() > 0 {
+		for _, q := range c.queues {
+			if !q.sweeping {
+				at = earlier(at, q.nextSweep)
+			}
+		}
+	}
+	return at
+}
+
+// pump takes what there is credit for, and answers the pulls that have nothing more to wait for.
+func (c *core) pump(now time.Time) {
+	c.sweepIfDue(now)
+	for c.round == nil {
+		c.applyChanges(now)
+		if !c.startRound(now) {
+			break
+		}
+	}
+	if c.round != nil {
+		return
+	}
+	c.returnUnwanted()
+	c.answerPulls(now)
+}
+
+// answerPulls ends the pulls that have messages, when nothing else is about to arrive, and those that waited long enough.
+func (c *core) answerPulls(now time.Time) {
+	for i := 0; i < len(c.pulls); {
+		p := c.pulls[i]
+		switch {
+		case len(p.got) > 0:
+			c.end(p, nil)
+		case c.draining && !now.Before(p.deadline):
+			c.end(p, nil)
+		case p.oneRound && !c.draining:
+			if !c.roundIsComplete(p, now) {
+				i++
+				continue
+			}
+			c.end(p, c.emptyReason())
+		case !now.Before(p.deadline):
+			c.end(p, c.emptyReason())
+		default:
+			i++
+		}
+	}
+}
+
+// emptyReason is why a pull gets nothing: there is nothing, or nobody to ask.
+func (c *core) emptyReason() error {
+	if !c.connected && !c.draining {
+		return broker.ErrUnavailable
+	}
+	return nil
+}
+
+// roundIsComplete tells whether everything was tried for a pull that does not wait.
+func (c *core) roundIsComplete(p *pull, now time.Time) bool {
+	if !c.connected || now.Sub(p.arrived) >= oneRoundLimit {
+		return true
+	}
+	if c.free() == 0 {
+		return p.settled
+	}
+	if c.asked > 0 || c.doubts > 0 {
+		return false
+	}
+	complete := true
+	for _, q := range c.queues {
+		if q.sweeping || q.sweepBegan.Before(p.arrived) {
+			complete = false
+			c.startSweep(q, now)
+		}
+	}
+	return complete
+}
+
+// returnUnwanted gives back messages that arrived outside of a round when nobody has credit for them.
+func (c *core) returnUnwanted() {
+	if len(c.held) == 0 || c.credit() > 0 && !c.draining {
+		return
+	}
+	for _, l := range c.held {
+		for _, m := range l.hand {
+			c.eff.giveBack(m)
+		}
+		l.hand = nil
+		c.refresh(l.slot)
+	}
+	c.held = c.held[:0]
+}
+
+func (c *core) queueNamed(name string) *queue {
+	for _, q := range c.queues {
+		if q.layout.Queue == name {
+			return q
+		}
+	}
+	return nil
+}
+
+func minTime(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// earlier is the earlier of two times, where zero is never.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// weightOf is what a message of a key is charged with.
+func (q *queue) weightOf(key string, header fairshare.Weight) fairshare.Weight {
+	if w, ok := q.weights[key]; ok {
+		return w
+	}
+	if header > 0 {
+		return header
+	}
+	return fairshare.One
+}

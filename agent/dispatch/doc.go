@@ -1,0 +1,47 @@
+// Package dispatch decides, for one capsule, which waiting message its app works on next, and takes it.
+//
+// A [Capsule] is one goroutine that owns everything that is decided: which queues, levels and tenant keys are believed to
+// have work, whose turn it is, and which of the app's open pulls gets what. Everybody else talks to it through its mailbox.
+// The decisions themselves are in the type core, which has no goroutine, no lock and no clock: events go in with the time
+// at which they happened, questions to lanes and answers to pulls come out. The tests run core against a simulated broker.
+//
+//	app ──pull(max)──> credit ──> queues in list order ──> levels, strict ──> keys, fair ──> lanes
+//	                                                                                         │ questions, all at once
+//	app <──messages── pulls in order <── turns, in the order of the picks <── answers <──────┘
+//
+// # Credit
+//
+// Credit is how many messages the app has asked for and not got, at most the capsule's free slots. Nothing is taken
+// without credit: a message never waits in one agent while another agent is idle, and new important work never stands
+// behind less important work that was fetched early.
+//
+// # Rounds
+//
+// For each credit the schedulers name a (queue, level, key). The turns of a round become one question per lane, all sent
+// at once. A lane that has less than it was asked for is believed empty; its unused turns are refunded, and the credit is
+// picked again in the next round. Messages are handed over in the order in which their turns were picked.
+//
+// # Belief
+//
+// A lane is believed to have work when a wake-up for it arrives, when one of its messages was returned, or when a sweep
+// lists it. How many messages it has left is known from its last answer, so that a lane that was emptied is not asked
+// again in vain. A lane that answers with nothing right after a wake-up is asked once more two milliseconds later, while
+// others are served. A lane that answers with nothing although the sweep lists messages (somebody else has them, or they
+// are backing off) is asked again at growing intervals.
+//
+// # Guarantees
+//
+//   - While a higher queue or level is believed to have work, nothing lower is taken (but for the starvation guard).
+//   - A pull of many gets what as many pulls of one would have got, in that order, as long as the weights of a key's
+//     messages do not change in the middle of it.
+//   - The weight of a key that is not known yet is learned from its first message before it gets a second turn.
+//   - With work that is believed in and free credit, a question is under way. Work that is not believed in is found by the
+//     next sweep.
+//   - A message that was taken is handed to a pull, or returned; a pull that has ended gets nothing.
+//   - No question without an answer holds anybody up for longer than 100 ms.
+//
+// # Non-guarantees
+//
+//   - Order between agents: each agent is strict and fair by itself.
+//   - Passes and guard counts start afresh with the agent.
+package dispatch

@@ -1,0 +1,76 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/fairlead/fairlead/agent/broker"
+	"github.com/fairlead/fairlead/config"
+	"github.com/fairlead/fairlead/fairshare"
+)
+
+// sweepLimit is how long a sweep may take.
+const sweepLimit = 5 * time.Second
+
+// sweep implements effects.
+func (c *Capsule) sweep(q *queue) {
+	layout := q.layout
+	c.repairs.Add(1)
+	go func() {
+		defer c.repairs.Done()
+		ctx, cancel := context.WithTimeout(c.ctx, sweepLimit)
+		defer cancel()
+		s, err := c.o.Broker.Sweep(ctx, layout)
+		if err != nil && c.ctx.Err() == nil && !errors.Is(err, broker.ErrUnavailable) {
+			c.o.Logger.Warn("a queue cannot be looked over; trying again", "queue", layout.Queue, "error", err)
+		}
+		c.box.put(func(k *core, now time.Time) { k.swept(q, s, err, now) })
+	}()
+}
+
+// repair implements effects.
+func (c *Capsule) repair(q *queue, odd []string) {
+	def, ok := c.defs.Load(q.layout.Queue)
+	if !ok || q.repairing {
+		return
+	}
+	q.repairing = true
+	c.repairs.Add(1)
+	go func() {
+		defer c.repairs.Done()
+		ctx, cancel := context.WithTimeout(c.ctx, sweepLimit)
+		defer cancel()
+		moved, err := c.o.Broker.Repair(ctx, def.(config.Queue), odd)
+		if moved > 0 {
+			c.o.Logger.Info("messages on subjects that are not canonical were moved to their lanes", "queue", q.layout.Queue, "messages", moved)
+		}
+		if err != nil && c.ctx.Err() == nil {
+			c.o.Logger.Warn("messages on subjects that are not canonical cannot be moved now", "queue", q.layout.Queue, "subjects", len(odd), "error", err)
+		}
+		c.box.put(func(*core, time.Time) { q.repairing = false })
+	}()
+}
+
+// giveBack implements effects: nobody worked on the message, so it is no attempt.
+func (c *Capsule) giveBack(m *broker.Message) {
+	c.o.Broker.Return(m, broker.Return{}, func(error) {
+		c.Returned(m, time.Time{})
+	})
+}
+
+// sweepSoon looks over a queue at the next chance.
+func (c *core) sweepSoon(name string, now time.Time) {
+	if q := c.queueNamed(name); q != nil && now.Add(c.poll/10).Before(q.nextSweep) {
+		q.nextSweep = now.Add(c.poll / 10)
+	}
+}
+
+// weights translates a definition's weights.
+func weights(def config.Queue) map[string]fairshare.Weight {
+	w := make(map[string]fairshare.Weight, len(def.FairShare.Weights))
+	for key, weight := range def.FairShare.Weights {
+		w[key] = fairshare.Weight(weight)
+	}
+	return w
+}

@@ -1,0 +1,235 @@
+package dispatch
+
+import (
+	"time"
+
+	"github.com/fairlead/fairlead/agent/broker"
+	"github.com/fairlead/fairlead/fairshare"
+	"github.com/fairlead/fairlead/priority"
+)
+
+// unknown is a count that is not known.
+const unknown = -1
+
+// Definition is what a capsule needs to know of a queue.
+type Definition struct {
+	Layout  broker.Layout
+	Guard   int                         // starvation guard; 0 is strict
+	Weights map[string]fairshare.Weight // of keys; they win over what messages say
+}
+
+// queue is one queue of the capsule: its scheduler, and what is believed of its lanes.
+type queue struct {
+	layout  broker.Layout
+	guard   int
+	weights map[string]fairshare.Weight
+	sched   *priority.Queue
+	slots   map[slotKey]*slot
+	lanes   map[broker.Address]*lane
+
+	sweeping   bool
+	sweepBegan time.Time
+	nextSweep  time.Time
+	sweeps     uint64
+	repairing  bool
+	waiting    int // lanes that had nothing although the sweep lists messages
+}
+
+type slotKey struct {
+	level int
+	key   string
+}
+
+// slot is one (level, key): what the scheduler gives turns to. It has one lane, and one more for each level that the queue
+// no longer has and whose messages it serves.
+type slot struct {
+	queue  *queue
+	level  int
+	key    string
+	lanes  []*lane          // those of former levels first: their messages are older
+	weight fairshare.Weight // what its next message is expected to weigh
+	known  bool             // weight was learned, or is given
+	parked bool             // asleep for the rest of the round: all it is believed to have is spoken for
+}
+
+// lane is what is believed of one lane.
+type lane struct {
+	queue *queue
+	slot  *slot
+	ref   *broker.Lane
+
+	believed bool
+	count    int // messages it is believed to have at most, or unknown
+	asked    int // open question, for how many
+	late     bool
+	plan     int // turns of the round under way
+	hand     []*broker.Message
+	woken    time.Time
+	wakes    int  // since it was asked
+	doubted  bool // asked once more after a wake-up
+	delayed  bool // a wake-up waits for its random delay
+	retry    time.Duration
+	notUntil time.Time // a sweep does not revive it before
+	used     time.Time
+	sweep    uint64 // the last one that listed it
+}
+
+// lane returns the lane at an address, which it makes up if it is new.
+func (c *core) lane(q *queue, a broker.Address) *lane {
+	if l := q.lanes[a]; l != nil {
+		return l
+	}
+	key := slotKey{a.Level, a.Key}
+	s := q.slots[key]
+	if s == nil {
+		s = &slot{queue: q, level: a.Level, key: a.Key, weight: fairshare.One}
+		if w, ok := q.weights[a.Key]; ok {
+			s.weight, s.known = w, true
+		}
+		s.known = s.known || !q.layout.Keyed
+		q.slots[key] = s
+	}
+	l := &lane{queue: q, slot: s, ref: c.src.Lane(q.layout, a), count: unknown}
+	if a.Class == className(a.Level) {
+		s.lanes = append(s.lanes, l)
+	} else {
+		s.lanes = append([]*lane{l}, s.lanes...)
+	}
+	q.lanes[a] = l
+	c.byRef[l.ref] = l
+	return l
+}
+
+// ready tells whether the lane can be asked, or has something in hand.
+func (l *lane) ready() bool {
+	return len(l.hand) > 0 || l.believed && l.asked == 0
+}
+
+// room tells whether the lane may have more than the turns that are planned for it.
+func (l *lane) room() bool {
+	if !l.ready() {
+		return false
+	}
+	if l.plan < len(l.hand) {
+		return true
+	}
+	return l.believed && l.asked == 0 && (l.count == unknown || l.plan-len(l.hand) < l.count)
+}
+
+// refresh tells the scheduler whether the slot has work.
+func (c *core) refresh(s *slot) {
+	sched := s.queue.sched
+	for _, l := range s.lanes {
+		if l.ready() {
+			if !s.parked && !sched.Contains(s.level, s.key) {
+				sched.Wake(s.level, s.key, s.queue.expected(s))
+			}
+			return
+		}
+	}
+	if sched.Contains(s.level, s.key) {
+		sched.Sleep(s.level, s.key)
+	}
+}
+
+// expected is the weight that the slot's next message is expected to have.
+func (q *queue) expected(s *slot) fairshare.Weight {
+	if w, ok := q.weights[s.key]; ok {
+		return w
+	}
+	return s.weight
+}
+
+// wake takes note of a wake-up. n is how many messages it speaks of.
+func (c *core) wake(q *queue, a broker.Address, weight fairshare.Weight, n int, now time.Time) {
+	l := c.lane(q, a)
+	s := l.slot
+	if !l.believed && l.asked == 0 && !q.sched.Contains(s.level, s.key) {
+		// It will be the first in line, so that its weight is the one that counts next.
+		s.weight, s.known = q.weightOf(s.key, weight), true
+	}
+	l.wakes += n
+	l.woken, l.used = now, now
+	l.doubted = false
+	if l.believed {
+		if l.count != unknown {
+			l.count += n
+		}
+		return
+	}
+	if l.delayed {
+		return
+	}
+	if c.rivals > 0 && c.idle() {
+		l.delayed = true
+		spread := time.Duration(c.rivals) * rivalDelay
+		c.timers.add(now.Add(time.Duration(c.rng.Int64N(int64(spread)))), l, woken)
+		return
+	}
+	l.believed, l.count = true, n
+	c.calm(l)
+	c.refresh(l.slot)
+}
+
+// idle tells whether the capsule is waiting for work.
+func (c *core) idle() bool {
+	if c.round != nil {
+		return false
+	}
+	for _, q := range c.queues {
+		if q.sched.HasWork() {
+			return false
+		}
+	}
+	return true
+}
+
+// revive makes the lane believed to have an unknown number of messages. If it then has none, that is doubted only after
+// good reason to expect some.
+func (c *core) revive(l *lane, reason reason, now time.Time) {
+	l.believed, l.count = true, unknown
+	l.used = now
+	l.doubted = reason == listed || reason == doubted
+	if !l.doubted {
+		l.woken = now
+	}
+	if reason != listed {
+		c.calm(l)
+	}
+	c.refresh(l.slot)
+}
+
+// reason is why a lane is believed to have work.
+type reason int
+
+const (
+	woken    reason = iota // a message was stored
+	returned               // one of its messages was given back
+	doubted                // it had nothing, a moment after it was woken
+	listed                 // a sweep lists messages, which somebody may have in hand
+)
+
+// calm ends the lane's back-off.
+func (c *core) calm(l *lane) {
+	if l.retry > 0 {
+		l.queue.waiting--
+		l.retry = 0
+	}
+	l.notUntil = time.Time{}
+}
+
+// backOff puts off asking a lane that had nothing.
+func (c *core) backOff(l *lane, now time.Time) {
+	if l.retry == 0 {
+		l.retry = firstRetry
+		l.queue.waiting++
+	} else {
+		l.retry *= 2
+	}
+	most := max(retryFloor, time.Duration(l.queue.waiting)*retryShare)
+	most = min(most, max(l.queue.layout.AckWait, firstRetry))
+	l.retry = min(l.retry, most)
+	l.notUntil = now.Add(l.retry * 9 / 10) // a sweep that is a little early counts
+}
+
+func className(level int) string { return broker.Class(level) }

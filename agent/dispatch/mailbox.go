@@ -1,0 +1,109 @@
+package dispatch
+
+import (
+	"sync"
+	"time"
+
+	"github.com/fairlead/fairlead/agent/broker"
+	"github.com/fairlead/fairlead/fairshare"
+)
+
+// event is something that happened, to be told to core. Events are told in the order in which they were put.
+type event func(c *core, now time.Time)
+
+// mailbox takes events from any goroutine; the capsule's goroutine empties it. Wake-ups are merged per lane on the way in:
+// a flood of publishes costs one event per lane and turn of the loop.
+type mailbox struct {
+	ready chan struct{} // written by put and wake, read by the capsule's goroutine
+
+	mu     sync.Mutex
+	events []event
+	wakes  map[wakeKey]wakeNote
+	order  []wakeKey // of wakes, so that they are told in the order of the first of each
+	closed bool
+}
+
+type wakeKey struct {
+	queue   string
+	address broker.Address
+}
+
+type wakeNote struct {
+	weight fairshare.Weight // of the first message: it will be first in line
+	n      int
+}
+
+func newMailbox() *mailbox {
+	return &mailbox{ready: make(chan struct{}, 1), wakes: map[wakeKey]wakeNote{}}
+}
+
+// put reports false when the capsule has stopped: the event will not be told.
+func (b *mailbox) put(e event) bool {
+	b.mu.Lock()
+	if b.closed {
+		b.mu.Unlock()
+		return false
+	}
+	b.events = append(b.events, e)
+	b.mu.Unlock()
+	b.signal()
+	return true
+}
+
+func (b *mailbox) wake(key wakeKey, weight fairshare.Weight) {
+	b.mu.Lock()
+	note, ok := b.wakes[key]
+	if !ok {
+		if b.closed {
+			b.mu.Unlock()
+			return
+		}
+		note.weight = weight
+		b.order = append(b.order, key)
+	}
+	note.n++
+	b.wakes[key] = note
+	b.mu.Unlock()
+	if !ok {
+		b.signal()
+	}
+}
+
+func (b *mailbox) signal() {
+	select {
+	case b.ready <- struct{}{}:
+	default:
+	}
+}
+
+// take empties the mailbox. The slices and the map are the caller's until the next call, which gets them back.
+func (b *mailbox) take(spare *batch) (full batch) {
+	b.mu.Lock()
+	full = batch{b.events, b.wakes, b.order}
+	b.events, b.wakes, b.order = spare.events, spare.wakes, spare.order
+	b.mu.Unlock()
+	return full
+}
+
+// close refuses what comes later and returns what was not told.
+func (b *mailbox) close() []event {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.closed = true
+	return b.events
+}
+
+// batch is what a mailbox held.
+type batch struct {
+	events []event
+	wakes  map[wakeKey]wakeNote
+	order  []wakeKey
+}
+
+func (t *batch) reset() {
+	clear(t.events)
+	t.events = t.events[:0]
+	clear(t.wakes)
+	clear(t.order)
+	t.order = t.order[:0]
+}

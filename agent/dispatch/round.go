@@ -1,0 +1,272 @@
+package dispatch
+
+import (
+	"errors"
+	"time"
+
+	"github.com/fairlead/fairlead/agent/broker"
+	"github.com/fairlead/fairlead/fairshare"
+	"github.com/fairlead/fairlead/priority"
+)
+
+// round is a set of turns whose questions are under way.
+type round struct {
+	started time.Time
+	turns   []turn  // in the order in which they were picked
+	lanes   []*lane // that have turns, in the order of their first
+	parked  []*slot
+	holding []*slot
+	open    int // lanes that have not answered
+}
+
+type turn struct {
+	queue *queue
+	right priority.Turn
+	lane  *lane
+}
+
+// startRound picks a turn for each credit and asks the lanes. It reports whether anything was picked and the round is
+// already over, so that there may be more to pick.
+func (c *core) startRound(now time.Time) (again bool) {
+	if !c.connected || c.draining {
+		return false
+	}
+	credit := c.credit()
+	if credit == 0 {
+		return false
+	}
+	r := &round{started: now}
+	for len(r.turns) < credit && c.pick(r) {
+	}
+	if len(r.turns) == 0 {
+		c.unpark(r)
+		return false
+	}
+	c.round = r
+	for _, l := range r.lanes {
+		if n := l.plan - len(l.hand); n > 0 {
+			l.asked, l.wakes, l.late, l.used = n, 0, false, now
+			r.open++
+			c.asked++
+			c.src.Ask(l.ref, n)
+		}
+	}
+	if r.open > 0 {
+		return false
+	}
+	c.finishRound(now)
+	return true
+}
+
+// pick adds the next turn to the round. It reports false when there is none, or none that may be picked before the round's
+// answers are known.
+func (c *core) pick(r *round) bool {
+	for _, q := range c.queues {
+		right, outcome := q.sched.Pick()
+		switch outcome {
+		case priority.Blocked:
+			return false
+		case priority.Idle:
+			continue
+		}
+		s := q.slots[slotKey{right.Level, right.Key}]
+		l := s.withRoom()
+		if l == nil {
+			// Believed to have work, and no lane to ask: cannot be, but must not spin.
+			q.sched.Refund(right)
+			q.sched.Sleep(right.Level, right.Key)
+			continue
+		}
+		if l.plan == 0 {
+			r.lanes = append(r.lanes, l)
+		}
+		l.plan++
+		r.turns = append(r.turns, turn{q, right, l})
+		c.limit(q, s, r)
+		return true
+	}
+	return false
+}
+
+// withRoom is the first lane of the slot that may have another message.
+func (s *slot) withRoom() *lane {
+	for _, l := range s.lanes {
+		if l.room() {
+			return l
+		}
+	}
+	return nil
+}
+
+// limit keeps a slot from getting turns that cannot be meant for it: those beyond what it is believed to have, and those
+// whose price is not known yet.
+func (c *core) limit(q *queue, s *slot, r *round) {
+	if !s.known {
+		// What its messages weigh is learned from the first one. Until then nothing is picked that comes after its next turn.
+		q.sched.Hold(s.level, s.key)
+		r.holding = append(r.holding, s)
+		return
+	}
+	if s.withRoom() == nil {
+		s.parked = true
+		q.sched.Sleep(s.level, s.key)
+		r.parked = append(r.parked, s)
+	}
+}
+
+// answered takes in the answer to a question.
+func (c *core) answered(a broker.Answer, now time.Time) {
+	l := c.byRef[a.Lane]
+	if l == nil { // of a layout that is no longer in force
+		for _, m := range a.Messages {
+			c.eff.giveBack(m)
+		}
+		return
+	}
+	late := l.late
+	l.asked, l.late = 0, false
+	c.asked--
+	l.hand = append(l.hand, a.Messages...)
+	c.believe(l, a, now)
+	if late || c.round == nil {
+		if len(l.hand) > 0 {
+			c.held = append(c.held, l)
+		}
+		c.refresh(l.slot)
+		c.pump(now)
+		return
+	}
+	c.round.open--
+	if c.round.open == 0 {
+		c.finishRound(now)
+		c.pump(now)
+	}
+}
+
+// believe draws conclusions from an answer about what the lane still has.
+func (c *core) believe(l *lane, a broker.Answer, now time.Time) {
+	got := len(a.Messages)
+	switch {
+	case a.Err != nil:
+		l.believed = false
+		if !errors.Is(a.Err, broker.ErrUnavailable) {
+			c.backOff(l, now)
+		}
+	case got > 0 && !a.Short:
+		c.calm(l)
+		l.count = int(min(a.Pending, 1<<30)) + l.wakes
+		l.believed = l.count > 0
+	case l.wakes > 0:
+		// Something was stored while it was asked.
+		l.believed, l.count = true, unknown
+	case got > 0:
+		c.calm(l)
+		l.believed, l.count = false, 0
+	case a.Held > 0 && !a.Short:
+		// What came was not for now; there may be more behind it.
+		l.believed, l.count = true, unknown
+	case !l.doubted && now.Sub(l.woken) < justWoken:
+		l.believed = false
+		c.doubts++
+		c.timers.add(now.Add(recheckAfter), l, doubted)
+	default:
+		l.believed, l.count = false, 0
+		c.backOff(l, now)
+	}
+}
+
+// stray takes in a message that arrived for a question that was given up.
+func (c *core) stray(m *broker.Message, ref *broker.Lane, now time.Time) {
+	l := c.byRef[ref]
+	if l == nil || c.draining {
+		c.eff.giveBack(m)
+		return
+	}
+	l.hand = append(l.hand, m)
+	c.held = append(c.held, l)
+	c.refresh(l.slot)
+	c.pump(now)
+}
+
+// giveUpRound ends a round without the lanes that have not answered. Their messages, should they come, are used or
+// returned.
+func (c *core) giveUpRound(now time.Time) {
+	for _, l := range c.round.lanes {
+		if l.asked > 0 {
+			l.late, l.believed = true, false
+			c.round.open--
+		}
+	}
+	c.finishRound(now)
+}
+
+// finishRound turns answers into deliveries, in the order of the turns, and refunds the turns that brought nothing.
+func (c *core) finishRound(now time.Time) {
+	r := c.round
+	c.round = nil
+	messages := make([]*broker.Message, 0, len(r.turns))
+	for _, t := range r.turns {
+		l := t.lane
+		if len(l.hand) == 0 {
+			t.queue.sched.Refund(t.right)
+			continue
+		}
+		m := l.hand[0]
+		l.hand[0] = nil
+		l.hand = l.hand[1:]
+		weight := t.queue.weightOf(l.slot.key, m.Weight)
+		l.slot.learn(weight)
+		t.queue.sched.Settle(t.right, weight)
+		messages = append(messages, m)
+	}
+	for _, l := range r.lanes {
+		l.plan = 0
+		if len(l.hand) == 0 {
+			l.hand = nil
+		} else {
+			c.held = append(c.held, l)
+		}
+	}
+	c.unpark(r)
+	for _, l := range r.lanes {
+		c.refresh(l.slot)
+	}
+	c.forgetEmptyHands()
+	for _, m := range c.assign(messages) {
+		c.eff.giveBack(m)
+	}
+}
+
+// learn takes over what the slot's newest message weighed.
+func (s *slot) learn(weight fairshare.Weight) {
+	if s.weight != weight || !s.known {
+		s.weight, s.known = weight, true
+		if s.queue.sched.Contains(s.level, s.key) {
+			s.queue.sched.Wake(s.level, s.key, weight)
+		}
+	}
+}
+
+// unpark ends what held for this round only.
+func (c *core) unpark(r *round) {
+	for _, s := range r.parked {
+		s.parked = false
+	}
+	for _, s := range r.parked {
+		c.refresh(s)
+	}
+	for _, s := range r.holding {
+		s.queue.sched.Unhold(s.level, s.key)
+	}
+}
+
+// forgetEmptyHands drops lanes from the list of those that hold messages.
+func (c *core) forgetEmptyHands() {
+	kept := c.held[:0]
+	for _, l := range c.held {
+		if len(l.hand) > 0 {
+			kept = append(kept, l)
+		}
+	}
+	c.held = kept
+}

@@ -1,0 +1,50 @@
+package dispatch
+
+import (
+	"time"
+)
+
+// Status is a capsule as it is now.
+type Status struct {
+	Concurrency int
+	Pulls       int // open
+	Credit      int
+	InFlight    int
+	Delivered   uint64
+	Demand      bool
+	Queues      []QueueStatus // in list order
+}
+
+// QueueStatus is one queue of a capsule.
+type QueueStatus struct {
+	Name  string
+	Lanes int // believed to have work
+}
+
+// Status reports the capsule as it is now. It blocks until the capsule's goroutine has answered; a capsule that has
+// stopped is all zero.
+func (c *Capsule) Status() Status {
+	answer := make(chan Status, 1)
+	told := c.box.put(func(k *core, _ time.Time) {
+		s := Status{
+			Concurrency: k.concurrency, Pulls: len(k.pulls), Credit: k.credit(), InFlight: k.inFlight, Delivered: k.delivered, Demand: c.demand,
+		}
+		for _, q := range k.queues {
+			n := 0
+			for level := range q.layout.Levels {
+				n += q.sched.Active(level)
+			}
+			s.Queues = append(s.Queues, QueueStatus{Name: q.layout.Queue, Lanes: n})
+		}
+		answer <- s
+	})
+	if !told {
+		return Status{}
+	}
+	select {
+	case s := <-answer:
+		return s
+	case <-c.done:
+		return Status{}
+	}
+}

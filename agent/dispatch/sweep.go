@@ -1,0 +1,157 @@
+package dispatch
+
+import (
+	"time"
+
+	"github.com/fairlead/fairlead/agent/broker"
+	"github.com/fairlead/fairlead/priority"
+)
+
+// sweepShare bounds what sweeps cost: the pause after one is at least this many times as long as it took.
+const sweepShare = 100
+
+// sweepIfDue looks for work that no wake-up told of, while there is credit for it.
+func (c *core) sweepIfDue(now time.Time) {
+	if !c.connected || c.draining || len(c.pulls) == 0 || c.free() == 0 {
+		return
+	}
+	for _, q := range c.queues {
+		if !now.Before(q.nextSweep) {
+			c.startSweep(q, now)
+		}
+	}
+}
+
+func (c *core) startSweep(q *queue, now time.Time) {
+	if q.sweeping {
+		return
+	}
+	q.sweeping, q.sweepBegan = true, now
+	q.sweeps++
+	c.eff.sweep(q)
+}
+
+// swept takes in what a sweep found.
+func (c *core) swept(q *queue, s broker.Sweep, err error, now time.Time) {
+	q.sweeping = false
+	pause := max(c.poll, sweepShare*s.Took)
+	// A tenth either way, so that agents do not sweep in step.
+	q.nextSweep = now.Add(pause*9/10 + time.Duration(c.rng.Int64N(int64(pause)/5+1)))
+	if c.queueNamed(q.layout.Queue) != q {
+		return // of a definition that is no longer in force
+	}
+	if err == nil {
+		for _, f := range s.Lanes {
+			c.found(q, f, now)
+		}
+		if len(s.Odd) > 0 {
+			c.eff.repair(q, s.Odd)
+		}
+		c.forgetLanes(q, now)
+	}
+	c.pump(now)
+}
+
+// found takes note of a lane that a sweep lists.
+func (c *core) found(q *queue, f broker.Found, now time.Time) {
+	l := c.lane(q, f.Address)
+	l.sweep, l.used = q.sweeps, now
+	if l.believed || l.asked > 0 || l.delayed || now.Before(l.notUntil) {
+		return
+	}
+	if held := l.ref.InHand.Load(); held > 0 && f.Messages <= uint64(held) {
+		return // all of them are being worked on here
+	}
+	c.revive(l, listed, now)
+}
+
+// forgetLanes drops lanes that have been empty for long.
+func (c *core) forgetLanes(q *queue, now time.Time) {
+	for a, l := range q.lanes { // each is judged by itself
+		if l.sweep == q.sweeps || l.ready() || l.asked > 0 || l.delayed || l.ref.InHand.Load() > 0 || now.Sub(l.used) < laneMemory {
+			continue
+		}
+		c.calm(l)
+		delete(q.lanes, a)
+		delete(c.byRef, l.ref)
+		c.src.Forget(l.ref)
+		s := l.slot
+		for i, other := range s.lanes {
+			if other == l {
+				s.lanes = append(s.lanes[:i], s.lanes[i+1:]...)
+				break
+			}
+		}
+		if len(s.lanes) == 0 {
+			delete(q.slots, slotKey{s.level, s.key})
+		}
+	}
+}
+
+// define sets or replaces the definition of a queue. The first time its place in the list is the order of the calls.
+func (c *core) define(def Definition, now time.Time) {
+	c.pending = append(c.pending, def)
+	c.pump(now)
+}
+
+// applyChanges takes over new definitions. No round is under way.
+func (c *core) applyChanges(now time.Time) {
+	for _, def := range c.pending {
+		old := c.queueNamed(def.Layout.Queue)
+		if old != nil && old.layout == def.Layout && old.guard == def.Guard {
+			c.reweigh(old, def)
+			continue
+		}
+		q := c.newQueue(def, now)
+		if old == nil {
+			c.queues = append(c.queues, q)
+			continue
+		}
+		for i := range c.queues {
+			if c.queues[i] == old {
+				c.queues[i] = q
+			}
+		}
+		c.abandon(old)
+	}
+	c.pending = nil
+}
+
+func (c *core) newQueue(def Definition, now time.Time) *queue {
+	return &queue{
+		layout: def.Layout, guard: def.Guard, weights: def.Weights,
+		sched: priority.New(def.Layout.Levels, def.Guard, c.seed),
+		slots: map[slotKey]*slot{}, lanes: map[broker.Address]*lane{},
+		nextSweep: now,
+	}
+}
+
+// reweigh takes over weights alone: they act on what is waiting already.
+func (c *core) reweigh(q *queue, def Definition) {
+	q.weights = def.Weights
+	for _, s := range q.slots { // each by itself
+		if w, ok := q.weights[s.key]; ok {
+			s.weight, s.known = w, true
+		}
+		if q.sched.Contains(s.level, s.key) {
+			q.sched.Wake(s.level, s.key, q.expected(s))
+		}
+	}
+}
+
+// abandon lets go of a queue's former layout: its lanes, and what they hold.
+func (c *core) abandon(q *queue) {
+	for _, l := range q.lanes { // each by itself
+		for _, m := range l.hand {
+			c.eff.giveBack(m)
+		}
+		l.hand = nil
+		if l.asked > 0 {
+			c.asked--
+		} else {
+			c.src.Forget(l.ref)
+		}
+		delete(c.byRef, l.ref)
+	}
+	c.forgetEmptyHands()
+}
