@@ -102,6 +102,22 @@ func (a *attempts) lookup(queue string, seq uint64) (attempt, bool) {
 	return r, ok
 }
 
+// of returns the records of a queue, in any order.
+func (a *attempts) of(queue string) []attempt {
+	if a.count.Load() == 0 {
+		return nil
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var found []attempt
+	for key, r := range a.records {
+		if key.queue == queue {
+			found = append(found, r)
+		}
+	}
+	return found
+}
+
 // number sets which try of the message this delivery is. An agent that died left no record: there the consumer's own
 // count tells. Deliveries between the return on record and this one, by the same consumer, were crashes; a consumer that
 // was made again has forgotten what went before, and shows only its own.
@@ -135,4 +151,12 @@ func (a *attempts) record(m *Message, r Return) []byte {
 func (l *Lane) address(key string) string {
 	token, _ := EncodeKey(key)
 	return l.Class + "." + token
+}
+
+// OnAvailable calls f for every message that some agent returned: it waits in the lane that its subject tokens name, from
+// a time on (zero: now). f must not block and must not call the client.
+func (c *Client) OnAvailable(f func(queue, class, key string, at time.Time)) {
+	c.attempts.mu.Lock()
+	c.attempts.returned = append(c.attempts.returned, f)
+	c.attempts.mu.Unlock()
 }

@@ -93,13 +93,16 @@ func (b *Bucket) Get(key string) (Entry, bool) {
 	return e, ok
 }
 
-// Start opens the watch, which is kept open until Stop. It does not wait.
+// Start opens the watch, which is kept open until Stop. It does not wait, and can be called twice.
 func (b *Bucket) Start() {
-	ctx, cancel := context.WithCancel(context.Background())
 	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.cancel != nil {
+		return
+	}
+	ctx, cancel := context.WithCancel(context.Background())
 	b.cancel, b.done = cancel, make(chan struct{})
-	b.mu.Unlock()
-	go b.run(ctx)
+	go b.run(ctx, b.done)
 }
 
 // Loaded is closed when the mirror was complete for the first time.
@@ -116,8 +119,8 @@ func (b *Bucket) Stop() {
 	}
 }
 
-func (b *Bucket) run(ctx context.Context) {
-	defer close(b.done)
+func (b *Bucket) run(ctx context.Context, done chan<- struct{}) {
+	defer close(done)
 	janitor := time.NewTicker(time.Minute)
 	defer janitor.Stop()
 	for try := 0; ctx.Err() == nil; try++ {

@@ -22,6 +22,7 @@ const demandMemory = 5 * time.Second
 // Options are what a capsule needs.
 type Options struct {
 	Name         string
+	Queues       []string      // in strict order; each is served from its first Define on
 	Concurrency  int           // slots: the most messages in the app's hands; at least 1
 	PollInterval time.Duration // between sweeps
 	Seed         uint64        // of ties and jitter; different in every agent
@@ -77,7 +78,7 @@ func New(o Options) (*Capsule, error) {
 		return nil, fmt.Errorf("dispatch: capsule %s: %w", o.Name, err)
 	}
 	c.feed = feed
-	c.core = newCore(feed, c, o.Seed, o.Concurrency, o.PollInterval)
+	c.core = newCore(feed, c, coreOptions{order: o.Queues, seed: o.Seed, concurrency: o.Concurrency, poll: o.PollInterval})
 	o.Broker.Notify(func(up bool) { c.box.put(func(k *core, now time.Time) { k.connection(up, now) }) })
 	c.box.put(func(k *core, now time.Time) { k.connection(o.Broker.Connected(), now) })
 	go c.run()
@@ -188,7 +189,7 @@ func (c *Capsule) Stop() {
 	c.repairs.Wait()
 }
 
-// Define sets or replaces the definition of a queue. Queues are served in the order in which they were first defined.
+// Define sets or replaces the definition of a queue, which must be one of the capsule's.
 func (c *Capsule) Define(def config.Queue) {
 	c.defs.Store(def.Name, def)
 	d := Definition{Layout: broker.NewLayout(def), Guard: def.StarvationGuard, Weights: weights(def)}

@@ -56,14 +56,12 @@ const (
 // core makes a capsule's decisions. It is a value: no goroutine, lock or clock. Every method takes the time of the event
 // and ends by taking what can be taken.
 type core struct {
-	src         source
-	eff         effects
-	seed        uint64
-	rng         *rand.Rand // seeded; for jitter only
-	concurrency int
-	poll        time.Duration
+	coreOptions
+	src source
+	eff effects
+	rng *rand.Rand // seeded; for jitter only
 
-	queues    []*queue // strict order
+	queues    []*queue // that are defined, in strict order
 	byRef     map[*broker.Lane]*lane
 	pulls     []*pull // in the order in which they came
 	inFlight  int     // assigned to a pull, and not released
@@ -80,11 +78,15 @@ type core struct {
 	delivered uint64
 }
 
-func newCore(src source, eff effects, seed uint64, concurrency int, poll time.Duration) *core {
-	return &core{
-		src: src, eff: eff, seed: seed, rng: rand.New(rand.NewPCG(seed, 1)), concurrency: concurrency, poll: poll,
-		byRef: map[*broker.Lane]*lane{},
-	}
+type coreOptions struct {
+	order       []string // of the queues
+	seed        uint64
+	concurrency int
+	poll        time.Duration
+}
+
+func newCore(src source, eff effects, o coreOptions) *core {
+	return &core{coreOptions: o, src: src, eff: eff, rng: rand.New(rand.NewPCG(o.seed, 1)), byRef: map[*broker.Lane]*lane{}}
 }
 
 // ask adds a pull.

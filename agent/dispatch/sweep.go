@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"slices"
 	"time"
 
 	"github.com/fairlead/fairlead/agent/broker"
@@ -88,7 +89,7 @@ func (c *core) forgetLanes(q *queue, now time.Time) {
 	}
 }
 
-// define sets or replaces the definition of a queue. The first time its place in the list is the order of the calls.
+// define sets or replaces the definition of a queue.
 func (c *core) define(def Definition, now time.Time) {
 	c.pending = append(c.pending, def)
 	c.pump(now)
@@ -104,7 +105,7 @@ func (c *core) applyChanges(now time.Time) {
 		}
 		q := c.newQueue(def, now)
 		if old == nil {
-			c.queues = append(c.queues, q)
+			c.insert(q)
 			continue
 		}
 		for i := range c.queues {
@@ -115,6 +116,16 @@ func (c *core) applyChanges(now time.Time) {
 		c.abandon(old)
 	}
 	c.pending = nil
+}
+
+// insert puts a queue where the capsule's list has it.
+func (c *core) insert(q *queue) {
+	place := func(q *queue) int { return slices.Index(c.order, q.layout.Queue) }
+	i := 0
+	for i < len(c.queues) && place(c.queues[i]) < place(q) {
+		i++
+	}
+	c.queues = slices.Insert(c.queues, i, q)
 }
 
 func (c *core) newQueue(def Definition, now time.Time) *queue {
