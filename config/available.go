@@ -1,0 +1,82 @@
+package config
+
+// What is parsed and checked, but not implemented yet. A setting that would
+// have no effect is refused instead of being ignored; whoever implements one
+// deletes its line here.
+//
+// A line without a condition is refused when it is written at all: its default
+// already describes what this version does not do.
+
+type pending[T any] struct {
+	path string
+	// wanted reports whether the value asks for what is not there.
+	wanted func(v *T) bool
+	// instead is what else can be written, for messages.
+	instead string
+}
+
+var pendingAgent = []pending[Config]{
+	{"listen.probes_http", func(c *Config) bool { return c.Listen.ProbesHTTP != "" }, ""},
+	{"listen.dashboard_http", func(c *Config) bool { return c.Listen.DashboardHTTP != "" }, ""},
+	{"metrics.top_keys", func(c *Config) bool { return c.Metrics.TopKeys > 0 }, "0"},
+	{"readiness.broker", func(c *Config) bool { return !c.Readiness.Broker }, "true"},
+}
+
+var pendingQueue = []pending[Queue]{
+	{"single_active_consumer", func(q *Queue) bool { return q.SingleActiveConsumer }, "false"},
+	{"limits.overflow", func(q *Queue) bool { return q.Limits.Overflow == OverflowRing }, "reject"},
+	{"dead_letters.enabled", nil, ""},
+	{"dead_letters.max_age", nil, ""},
+	{"dead_letters.retry_priority", nil, ""},
+	{"dead_letters.evicted", nil, ""},
+	{"ttl", func(q *Queue) bool { return q.TTL > 0 }, "0s"},
+	{"compress", func(q *Queue) bool { return q.Compress != nil }, ""},
+	{"concurrency_per_key", func(q *Queue) bool { return q.ConcurrencyPerKey > 0 }, "0"},
+	{"ordered_keys", func(q *Queue) bool { return q.OrderedKeys }, "false"},
+	{"sources", func(q *Queue) bool { return len(q.Sources) > 0 }, "[]"},
+	{"fair_share.key_from", func(q *Queue) bool { return q.FairShare.KeyFrom != nil }, ""},
+}
+
+var pendingCapsule = []pending[Capsule]{
+	{"consumer_priority", func(c *Capsule) bool { return c.ConsumerPriority != 0 }, "0"},
+	{"single_active_consumer", func(c *Capsule) bool { return c.SingleActiveConsumer }, "false"},
+}
+
+// refuseUnavailable reports every setting of the file that is not implemented.
+func refuseUnavailable(d *decoder, c *Config) {
+	refuse(d, "", pendingAgent, c)
+	for i := range c.Queues {
+		refuse(d, index("queues", i)+".", pendingQueue, &c.Queues[i])
+	}
+	for i := range c.Capsules {
+		refuse(d, index("capsules", i)+".", pendingCapsule, &c.Capsules[i])
+	}
+}
+
+func refuse[T any](d *decoder, prefix string, settings []pending[T], v *T) {
+	for _, s := range settings {
+		at := prefix + s.path
+		if !d.isSet(at) || !d.sound(at) || s.wanted != nil && !s.wanted(v) {
+			continue
+		}
+		instead := ""
+		if s.instead != "" {
+			instead = " or write " + s.instead
+		}
+		d.report(at, "not available yet in this version; remove it%s", instead)
+	}
+}
+
+// Unavailable lists the settings of a definition that ask for what this
+// version does not implement, by their paths. Files with such settings are
+// refused, so this is for a definition that came from somewhere else, such as
+// another agent. It says nothing of dead letters, whose absence loses nothing.
+func (q Queue) Unavailable() []string {
+	var paths []string
+	for _, s := range pendingQueue {
+		if s.wanted != nil && s.wanted(&q) {
+			paths = append(paths, s.path)
+		}
+	}
+	return paths
+}

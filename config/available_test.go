@@ -1,0 +1,113 @@
+package config
+
+import (
+	"errors"
+	"strings"
+	"testing"
+)
+
+// Each setting that is parsed but not implemented is refused by Parse and
+// accepted by ParseAll; beside it, what may be written all the same.
+func TestUnavailableSettingsAreRefusedNotIgnored(t *testing.T) {
+	for _, c := range []struct{ section, setting, want string }{
+		{"root", `listen: {probes_http: ":9464"}`, "4:23: listen.probes_http: not available yet in this version; remove it"},
+		{"root", "listen: {probes_http: 127.0.0.1:9464}", "4:23: listen.probes_http: not available yet in this version; remove it"},
+		{"root", `listen: {dashboard_http: ":1"}`, "4:26: listen.dashboard_http: not available yet in this version; remove it"},
+		{"root", `listen: {probes_http: "", dashboard_http: ""}`, ""},
+		{"root", "listen: {allow_uids: [0], allow_gids: [0]}", ""},
+		{"root", "metrics: {top_keys: 1}", "4:21: metrics.top_keys: not available yet in this version; remove it or write 0"},
+		{"root", "metrics: {top_keys: 0}", ""},
+		{"root", "readiness: {broker: false}", "4:21: readiness.broker: not available yet in this version; remove it or write true"},
+		{"root", "readiness: {broker: true}", ""},
+		{"root", "coordination: {lease_ttl: 5s}", ""},
+		{"queue", "single_active_consumer: true", "4:27: queues[0].single_active_consumer: not available yet in this version; remove it or write false"},
+		{"queue", "single_active_consumer: false", ""},
+		{"queue", "limits: {max_messages: 5, overflow: ring}", "4:39: queues[0].limits.overflow: not available yet in this version; remove it or write reject"},
+		{"queue", "limits: {max_messages: 5, max_bytes: 1GiB, max_messages_per_key: 2, max_payload: 1MiB, overflow: reject}", ""},
+		{"queue", "limits: {overflow: none}", ""},
+		{"queue", "dead_letters: {enabled: true}", "4:27: queues[0].dead_letters.enabled: not available yet in this version; remove it"},
+		{"queue", "dead_letters: {enabled: false}", "4:27: queues[0].dead_letters.enabled: not available yet in this version; remove it"},
+		{"queue", "dead_letters: {max_age: 720h}", "4:27: queues[0].dead_letters.max_age: not available yet in this version; remove it"},
+		{"queue", "dead_letters: {retry_priority: 0}", "4:34: queues[0].dead_letters.retry_priority: not available yet in this version; remove it"},
+		{"queue", "dead_letters: {evicted: false}", "4:27: queues[0].dead_letters.evicted: not available yet in this version; remove it"},
+		{"queue", "dead_letters: {}", ""},
+		{"queue", "ttl: 1s", "4:8: queues[0].ttl: not available yet in this version; remove it or write 0s"},
+		{"queue", "ttl: 0m", ""},
+		{"queue", "compress: {}", "4:13: queues[0].compress: not available yet in this version; remove it"},
+		{"queue", "compress:", ""},
+		{"queue", "concurrency_per_key: 2", "4:24: queues[0].concurrency_per_key: not available yet in this version; remove it or write 0"},
+		{"queue", "ordered_keys: true", "4:17: queues[0].ordered_keys: not available yet in this version; remove it or write false"},
+		{"queue", "sources: [{stream: S, subject: a.b}]", "4:12: queues[0].sources: not available yet in this version; remove it or write []"},
+		{"queue", "sources: []", ""},
+		{"queue", "fair_share: {key_from: {header: X}}", "4:26: queues[0].fair_share.key_from: not available yet in this version; remove it"},
+		{"queue", "fair_share: {weights: {a: 3}}", ""},
+		{"capsule", "consumer_priority: 1", "6:22: capsules[0].consumer_priority: not available yet in this version; remove it or write 0"},
+		{"capsule", "consumer_priority: 0", ""},
+		{"capsule", "single_active_consumer: true", "6:27: capsules[0].single_active_consumer: not available yet in this version; remove it or write false"},
+	} {
+		text := at(t, c.section, c.setting)
+		if _, _, err := ParseAll("f.yaml", []byte(text), nil); err != nil {
+			t.Errorf("%s: ParseAll refuses it: %v", c.setting, err)
+		}
+		_, _, err := Parse("f.yaml", []byte(text), nil)
+		if got := strings.Join(problemLines(t, err), "\n"); got != c.want {
+			t.Errorf("%s:\n got %s\nwant %s", c.setting, got, c.want)
+		}
+	}
+}
+
+// A wrong value of such a setting is told as what it is, not twice.
+func TestUnavailableSettingsAreStillChecked(t *testing.T) {
+	_, _, err := Parse("f.yaml", []byte(at(t, "queue", "ttl: 15")), nil)
+	diff(t, problemLines(t, err), []string{"4:8: queues[0].ttl: a time needs a unit: write 15s for seconds"})
+}
+
+// A definition from another agent is judged by what it asks for.
+func TestQueueUnavailable(t *testing.T) {
+	if got := defaultQueue("q").Unavailable(); got != nil {
+		t.Errorf("a default queue asks for %v", got)
+	}
+	q := defaultQueue("q")
+	q.OrderedKeys, q.TTL = true, 1
+	diff(t, q.Unavailable(), []string{"ttl", "ordered_keys"})
+}
+
+// A line of the tables that names no setting would refuse nothing, in silence.
+func TestPendingPathsExist(t *testing.T) {
+	known := make(map[string]bool)
+	for _, k := range rootTable.keys() {
+		known[k] = true
+	}
+	for _, k := range queueTable.keys() {
+		known["queue."+k] = true
+	}
+	for _, k := range capsuleTable.keys() {
+		known["capsule."+k] = true
+	}
+	var paths []string
+	for _, s := range pendingAgent {
+		paths = append(paths, s.path)
+	}
+	for _, s := range pendingQueue {
+		paths = append(paths, "queue."+s.path)
+	}
+	for _, s := range pendingCapsule {
+		paths = append(paths, "capsule."+s.path)
+	}
+	for _, p := range paths {
+		if !known[p] {
+			t.Errorf("there is no setting %s", p)
+		}
+	}
+}
+
+func TestInvalidListsAllProblems(t *testing.T) {
+	_, _, err := Parse("f.yaml", []byte("a: 1\nb: 2\n"+minimal), nil)
+	var invalid *Invalid
+	if !errors.As(err, &invalid) {
+		t.Fatal(err)
+	}
+	if got, want := err.Error(), "config: 2 problems\nf.yaml:1:1: a: unknown key\nf.yaml:2:1: b: unknown key"; got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}

@@ -1,0 +1,200 @@
+package config
+
+import (
+	"fmt"
+	"math"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// finishQueue fills what depends on the levels and checks what spans several
+// settings of one queue.
+func finishQueue(d *decoder, at string, q *Queue) {
+	levelsAt, defaultAt := join(at, "priority_levels"), join(at, "default_priority")
+	if !d.isSet(defaultAt) {
+		q.DefaultPriority = (q.Levels - 1) / 2
+	}
+	resolveLevel(d, q, defaultAt, levelsAt, &q.DefaultPriority)
+	if q.DeadLetters.RetryPriority != nil {
+		resolveLevel(d, q, join(at, "dead_letters", "retry_priority"), levelsAt, q.DeadLetters.RetryPriority)
+	}
+	for i := range q.Sources {
+		sourceAt := join(index(join(at, "sources"), i), "priority")
+		if !d.isSet(sourceAt) {
+			q.Sources[i].Priority = q.DefaultPriority
+		}
+		resolveLevel(d, q, sourceAt, levelsAt, &q.Sources[i].Priority)
+	}
+	if q.OrderedKeys && q.ConcurrencyPerKey > 1 {
+		d.report(join(at, "concurrency_per_key"), "is %d, and ordered_keys allows one at a time: remove one of the two", q.ConcurrencyPerKey)
+	}
+	if len(q.FairShare.Weights) > 0 && !q.FairShare.Enabled {
+		d.warn(join(at, "fair_share", "weights"), "have no effect while fair_share is off")
+	}
+	if q.DeadLetters.Evicted && q.Limits.Overflow != OverflowRing {
+		d.warn(join(at, "dead_letters", "evicted"), "has no effect without limits.overflow: ring")
+	}
+}
+
+// finishLimits checks a queue's limits against each other.
+func finishLimits(d *decoder, at string, l *Limits) {
+	overflow, payload := join(at, "overflow"), join(at, "max_payload")
+	limited := l.MaxMessages > 0 || l.MaxBytes > 0 || l.MaxMessagesPerKey > 0
+	switch {
+	case l.Overflow == OverflowNone && limited:
+		d.report(overflow, "is none, and there are limits: write reject or ring, or remove the limits")
+	case l.Overflow == OverflowRing && l.MaxMessages == 0 && l.MaxBytes == 0 && d.sound(join(at, "max_messages"), join(at, "max_bytes")):
+		d.report(overflow, "is ring, and there is no limit to keep: write max_messages or max_bytes")
+	}
+	if d.sound(payload, join(at, "max_bytes")) && l.MaxBytes > 0 && l.MaxPayload > l.MaxBytes {
+		d.report(payload, "is %s, and a message that big would not fit into max_bytes (%s)", formatSize(l.MaxPayload), formatSize(l.MaxBytes))
+	}
+}
+
+var wildcardForm = regexp.MustCompile(`\{\{\s*wildcard\(([0-9]{1,3})\)\s*\}\}`)
+
+// finishSource checks a key template against the wildcards of its subject.
+func finishSource(d *decoder, at string, s *Source) {
+	key := join(at, "key")
+	if !d.sound(key, join(at, "subject")) {
+		return
+	}
+	stars := 0
+	for token := range strings.SplitSeq(s.Subject, ".") {
+		if token == "*" {
+			stars++
+		}
+	}
+	for _, m := range wildcardForm.FindAllStringSubmatch(s.Key, -1) {
+		if n, err := strconv.Atoi(m[1]); err != nil || n < 1 || n > stars {
+			d.report(key, "%s counts the * of subject, and %q has %d", m[0], shorten(s.Subject), stars)
+		}
+	}
+	if rest := wildcardForm.ReplaceAllString(s.Key, ""); strings.Contains(rest, "{{") || strings.Contains(rest, "}}") {
+		d.report(key, "has a template that is not known: write {{wildcard(1)}}")
+	} else if rest == s.Key {
+		if problem := usableKey(s.Key); problem != "" {
+			d.report(key, "%s", problem)
+		}
+	}
+}
+
+// finishConfig checks what spans the sections of a file, and fills in what one
+// takes from another.
+func finishConfig(d *decoder, _ string, c *Config) {
+	finishListen(d, "listen", &c.Listen)
+	checkNames(d, "queues", len(c.Queues), func(i int) string { return c.Queues[i].Name })
+	checkNames(d, "capsules", len(c.Capsules), func(i int) string { return c.Capsules[i].Name })
+	checkCapsules(d, c)
+	if !d.isSet("coordination.bucket") {
+		c.Coordination.Bucket = defaultBucket
+		if c.NATS.Prefix != defaultPrefix {
+			c.Coordination.Bucket += "-" + c.NATS.Prefix
+		}
+	}
+	c.Coordination.Replicas = 1
+	for i, q := range c.Queues {
+		c.Coordination.Replicas = max(c.Coordination.Replicas, q.Storage.Replicas)
+		if q.Storage.Replicas > 1 && c.NATS.Embedded != nil {
+			d.report(fmt.Sprintf("queues[%d].storage.replicas", i), "is %d, and the embedded server is alone: write 1, or use nats.url", q.Storage.Replicas)
+		}
+	}
+	if !d.isSet("coordination.lease_ttl") && c.Coordination.Replicas > 1 {
+		c.Coordination.LeaseTTL = max(c.Coordination.LeaseTTL, 15*time.Second)
+	}
+	checkLeases(d, c)
+}
+
+// checkNames finds names that are used twice.
+func checkNames(d *decoder, section string, n int, name func(int) string) {
+	first := make(map[string]int, n)
+	for i := range n {
+		at := index(section, i) + ".name"
+		if !d.isSet(at) || !d.sound(at) {
+			continue
+		}
+		if j, twice := first[name(i)]; twice {
+			d.report(at, "%s is there twice, first on line %d: names must differ", name(i), d.position(index(section, j)+".name").line)
+			continue
+		}
+		first[name(i)] = i
+	}
+}
+
+// checkCapsules ties capsules to queues, both ways.
+func checkCapsules(d *decoder, c *Config) {
+	number := make(map[string]int, len(c.Queues))
+	names := make([]string, 0, len(c.Queues))
+	for i, q := range c.Queues {
+		if _, twice := number[q.Name]; !twice && q.Name != "" {
+			number[q.Name] = i
+			names = append(names, q.Name)
+		}
+	}
+	read, mistaken := make([]bool, len(c.Queues)), false
+	for i, capsule := range c.Capsules {
+		listed := make(map[string]bool, len(capsule.Queues))
+		for j, name := range capsule.Queues {
+			at := index(index("capsules", i)+".queues", j)
+			n, known := number[name]
+			switch {
+			case !d.sound(at) || name == "":
+				mistaken = true
+			case !known:
+				mistaken = true
+				d.report(at, "there is no queue %s%s", name, suggestName(name, names))
+			case listed[name]:
+				d.report(at, "%s is there twice: its place in the order is where it stands first", name)
+			default:
+				listed[name] = true
+				read[n] = true
+				c.Queues[n].SingleActiveConsumer = c.Queues[n].SingleActiveConsumer || capsule.SingleActiveConsumer
+			}
+		}
+	}
+	if mistaken {
+		return // which queues are read is not known
+	}
+	for i, q := range c.Queues {
+		if !read[i] && number[q.Name] == i && q.Name != "" {
+			d.warn(index("queues", i)+".name", "no capsule reads %s: what is published to it waits", q.Name)
+		}
+	}
+}
+
+func suggestName(name string, names []string) string {
+	if s := suggest(name, names); s != "" {
+		return s
+	}
+	if len(names) == 0 || len(names) > 10 {
+		return ": write one that stands under queues"
+	}
+	return ": write one of " + strings.Join(names, ", ")
+}
+
+// checkLeases compares the lease with each queue's ack_wait. A holder that
+// dies is noticed by its lease; if its work came back sooner than that, the
+// work would wait for a holder that is not there yet.
+func checkLeases(d *decoder, c *Config) {
+	const lease = "coordination.lease_ttl"
+	shortest := Queue{AckWait: math.MaxInt64}
+	for _, q := range c.Queues {
+		if q.AckWait < shortest.AckWait {
+			shortest = q
+		}
+	}
+	if d.isSet(lease) && d.sound(lease) && c.Coordination.LeaseTTL > shortest.AckWait {
+		d.report(lease, "is %s, above the ack_wait of queue %s (%s): write less, or raise ack_wait",
+			formatDuration(c.Coordination.LeaseTTL), shortest.Name, formatDuration(shortest.AckWait))
+		return
+	}
+	for i, q := range c.Queues {
+		at := index("queues", i) + ".ack_wait"
+		if q.SingleActiveConsumer && !d.isSet(lease) && d.isSet(at) && d.sound(at) && q.AckWait < c.Coordination.LeaseTTL {
+			d.warn(at, "is %s, below coordination.lease_ttl (%s): with a single active consumer its work waits for the lease all the same",
+				formatDuration(q.AckWait), formatDuration(c.Coordination.LeaseTTL))
+		}
+	}
+}
