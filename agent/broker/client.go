@@ -69,6 +69,7 @@ type Client struct {
 	mu        sync.Mutex
 	listeners []func(up bool)
 	lastErr   string
+	denials   []string // what the server has refused this identity
 }
 
 // Connect starts the embedded server if there is one, and a connection that looks for NATS until it is closed. It returns
@@ -164,6 +165,7 @@ func (c *Client) dialOptions(o Options, up chan<- struct{}) ([]nats.Option, erro
 		nats.ReconnectErrHandler(func(_ *nats.Conn, err error) { c.setErr(err) }),
 		nats.ErrorHandler(func(_ *nats.Conn, sub *nats.Subscription, err error) {
 			c.setErr(err)
+			c.deny(err)
 			if sub != nil {
 				c.log.Warn("NATS reported an error", "subject", sub.Subject, "error", err)
 				return
