@@ -1,0 +1,133 @@
+package delivery
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/fairlead/fairlead/agent/broker"
+)
+
+// giveBack is one message on its way back to its lane.
+type giveBack struct {
+	m     *broker.Message
+	owner Owner
+	how   broker.Return
+	entry *entry // set for a nack or reject that waits for the outcome
+}
+
+// loseLocked ends a live or finishing delivery without its app's word, and returns what is to be given back. It counts as
+// an attempt once the answer was written.
+func (b *Book) loseLocked(e *entry, f fate, reason string) giveBack {
+	back := giveBack{m: e.m, owner: e.owner, how: broker.Return{Counts: e.counts(), Reason: reason}}
+	b.closeLocked(e, f, b.now())
+	return back
+}
+
+// giveBackLocked queues messages that go back for one cause, in ascending order of their sequences: JetStream redelivers
+// in the order of return.
+func (b *Book) giveBackLocked(backs []giveBack) {
+	if len(backs) == 0 {
+		return
+	}
+	slices.SortStableFunc(backs, func(x, y giveBack) int {
+		return cmp.Or(cmp.Compare(x.m.Seq, y.m.Seq), cmp.Compare(x.m.Queue, y.m.Queue))
+	})
+	b.returns = append(b.returns, backs...)
+	wake(b.wakeReturns)
+}
+
+// runReturns gives messages back, one after the other. It is the only caller of Return, so that the order of causes and
+// sequences is the order of the calls.
+func (b *Book) runReturns() {
+	defer b.loops.Done()
+	for {
+		b.mu.Lock()
+		backs := b.returns
+		b.returns = nil
+		b.mu.Unlock()
+		for i := range backs {
+			select {
+			case <-b.stop:
+				return
+			default:
+			}
+			back := backs[i]
+			b.broker.Return(back.m, back.how, func(err error) { b.gaveBack(back, err) })
+		}
+		select {
+		case <-b.wakeReturns:
+		case <-b.stop:
+			return
+		}
+	}
+}
+
+// gaveBack takes the outcome of a Return.
+func (b *Book) gaveBack(back giveBack, err error) {
+	b.mu.Lock()
+	if err != nil {
+		b.counts.ReturnsFailed++
+	}
+	if e := back.entry; e != nil {
+		if err != nil && b.reviveLocked(e) {
+			b.answerLocked(e, statusUnavailable, statusUnavailable)
+			b.armLocked()
+			b.mu.Unlock()
+			return
+		}
+		b.closeNackLocked(e, err)
+	}
+	b.mu.Unlock()
+
+	at := back.how.NotBefore
+	if err != nil {
+		// JetStream gives it to somebody by itself, when it has not heard of it for long enough.
+		if later := time.Now().Add(back.m.AckWait); at.Before(later) {
+			at = later
+		}
+	}
+	back.owner.Returned(back.m, at)
+	back.owner.Released(1)
+	b.told(1)
+}
+
+// closeNackLocked ends a nacked or rejected delivery.
+func (b *Book) closeNackLocked(e *entry, err error) {
+	now := b.now()
+	if err != nil {
+		b.answerLocked(e, statusUnavailable, statusUnavailable)
+		b.closeLocked(e, fateExpired, now)
+		return
+	}
+	b.answerLocked(e, statusOK, statusAlreadySettled)
+	b.closeLocked(e, fateSettled, now)
+}
+
+// reviveLocked makes a delivery live again that could not be given back, so that its app can ask again. It is false when
+// nobody would: the session ended, the agent drained, or the message is in other hands.
+func (b *Book) reviveLocked(e *entry) bool {
+	if e.lost || b.closed || e.session != nil && e.session.ended || b.byMessage[e.address()] != nil {
+		return false
+	}
+	b.linkLocked(e, b.now())
+	return true
+}
+
+// ReturnAll gives back everything that is in apps' hands, not counted as an attempt: the end of a drain. Settlements that
+// are being carried out are completed; if their outcome stays unknown, they are given back too.
+func (b *Book) ReturnAll() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var backs []giveBack
+	for _, e := range b.byToken { // sorted below
+		if e.state != live {
+			e.lost, e.written = true, false
+			continue
+		}
+		e.written = false // a drain is not an attempt
+		backs = append(backs, b.loseLocked(e, fateExpired, "the agent drained"))
+	}
+	b.counts.Drained += uint64(len(backs))
+	b.giveBackLocked(backs)
+}
