@@ -60,6 +60,8 @@ func TestUnavailableSettingsAreRefusedNotIgnored(t *testing.T) {
 func TestUnavailableSettingsAreStillChecked(t *testing.T) {
 	_, _, err := Parse("f.yaml", []byte(at(t, "queue", "ttl: 15")), nil)
 	diff(t, problemLines(t, err), []string{"4:8: queues[0].ttl: a time needs a unit: write 15s for seconds"})
+	_, _, err = Parse("f.yaml", []byte(at(t, "queue", "dead_letters: {max_age: 15}")), nil)
+	diff(t, problemLines(t, err), []string{"4:27: queues[0].dead_letters.max_age: a time needs a unit: write 15s for seconds"})
 }
 
 // A definition from another agent is judged by what it asks for.

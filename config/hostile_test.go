@@ -59,6 +59,7 @@ func TestByteOrderMarkAndLineEndsAreAccepted(t *testing.T) {
 	diff(t, mustParseAll(t, "\xef\xbb\xbf"+strings.ReplaceAll(minimal, "\n", "\r\n")), defaultConfig())
 	// The mark is no column.
 	diff(t, problems(t, "\xef\xbb\xbfx: 1\n"+minimal), []string{"1:1: x: unknown key"})
+	diff(t, problems(t, "\xef\xbb\xbfa: \x00"), []string{"1:4: the control character 0x00 is not allowed in YAML: remove it"})
 }
 
 func TestAliases(t *testing.T) {

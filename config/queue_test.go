@@ -201,11 +201,12 @@ func TestQueueJSONIsChecked(t *testing.T) {
 	}
 	// Keys of a newer version are passed over, absent ones get their defaults,
 	// and nothing is expanded.
-	if err := json.Unmarshal([]byte(`{"name":"q","new_thing":{"a":[1]},"limits":{"new":1},"fair_share":{"enabled":false,"weights":{"<<":2,"${A}":1}}}`), &q); err != nil {
+	if err := json.Unmarshal([]byte(`{"name":"q","new_thing":{"a":[1]},"limits":{"new":1},"sources":[{"stream":"S","subject":"s.>","key":"${A}"}],"fair_share":{"enabled":false,"weights":{"<<":2,"${A}":1}}}`), &q); err != nil {
 		t.Fatal(err)
 	}
 	want := defaultQueue("q")
 	want.FairShare.Weights = map[string]Weight{"<<": 2000, "${A}": 1000}
+	want.Sources = []Source{{Stream: "S", Subject: "s.>", Key: "${A}"}}
 	diff(t, q, want)
 }
 

@@ -64,8 +64,6 @@ func propOr[T, V any, S shape[V]](name string, of func(*T) *V, s S, def V, doc s
 		clone = c.clone
 	}
 	f.start = func(into *T) { *of(into) = clone(def) }
-	// An empty value is not the default, so it must be written too.
-	f.appendJSON = func(b []byte, v *T) []byte { return s.appendJSON(b, *of(v)) }
 	f.schema = func() object {
 		o := s.schema()
 		o["default"] = json.RawMessage(s.appendJSON(nil, def))
