@@ -132,6 +132,8 @@ func TestTenThousandLeasesExpireTogether(t *testing.T) {
 			t.Fatalf("%d given back, %d slots", len(f.gaveBack()), o.slots())
 		}
 		wantAscending(t, f.gaveBack())
+		b.mu.Lock()
+		defer b.mu.Unlock()
 		if cap(b.deadlines.heap) > 2*1024 || len(b.byToken) != 0 || len(b.byMessage) != 0 {
 			t.Errorf("heap of %d, %d tokens, %d messages are kept", cap(b.deadlines.heap), len(b.byToken), len(b.byMessage))
 		}
@@ -188,6 +190,8 @@ func TestInProgress(t *testing.T) {
 				last = x
 			}
 		}
+		b.mu.Lock()
+		defer b.mu.Unlock()
 		if n := len(b.progress.intervals); n > 1 {
 			t.Errorf("%d intervals are kept", n)
 		}

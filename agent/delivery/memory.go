@@ -104,12 +104,8 @@ func (c *chunk) faded(now instant) bool { return c.open == 0 && now-c.last >= Re
 // sweep frees the chunks whose time is over. Their order does not matter.
 func (m *memory) sweep(now instant) {
 	for k, c := range m.chunks {
-		if !c.faded(now) {
-			continue
-		}
-		delete(m.chunks, k)
-		if k == m.next/chunkIDs { // its numbers must not be issued a second time
-			m.next = (k + 1) * chunkIDs
+		if c.faded(now) {
+			delete(m.chunks, k)
 		}
 	}
 }
