@@ -49,6 +49,8 @@ const (
 	rivalDelay = 400 * time.Microsecond
 	// oneRoundLimit is how long a pull that does not wait may take all the same: a sweep, and what it found.
 	oneRoundLimit = 2 * time.Second
+	// fillRounds is how many rounds a pull with messages may go through to get more.
+	fillRounds = 8
 	// drainAnswer is how long a pull waits, at most, while the capsule drains.
 	drainAnswer = time.Second
 )
@@ -133,7 +135,7 @@ func (c *core) returned(queueName string, a broker.Address, at, now time.Time) {
 		if at.After(now) {
 			c.timers.add(at.Add(time.Millisecond), l, returned)
 		} else {
-			c.revive(l, returned, now)
+			c.revive(l, returned, 1, now)
 			c.pump(now)
 		}
 	}
@@ -176,7 +178,7 @@ func (c *core) tick(now time.Time) {
 			t.lane.delayed = false
 		}
 		if c.byRef[t.lane.ref] == t.lane { // not forgotten meanwhile
-			c.revive(t.lane, t.why, now)
+			c.revive(t.lane, t.why, max(t.lane.wakes, 1), now)
 		}
 	}
 	c.pump(now)

@@ -8,9 +8,6 @@ import (
 	"github.com/fairlead/fairlead/priority"
 )
 
-// unknown is a count that is not known.
-const unknown = -1
-
 // Definition is what a capsule needs to know of a queue.
 type Definition struct {
 	Layout  broker.Layout
@@ -59,7 +56,7 @@ type lane struct {
 	ref   *broker.Lane
 
 	believed bool
-	count    int // messages it is believed to have at most, or unknown
+	count    int // messages it is believed to have, at most; 0 unless believed
 	asked    int // open question, for how many
 	late     bool
 	plan     int // turns of the round under way
@@ -89,7 +86,7 @@ func (c *core) lane(q *queue, a broker.Address) *lane {
 		s.known = s.known || !q.layout.Keyed
 		q.slots[key] = s
 	}
-	l := &lane{queue: q, slot: s, ref: c.src.Lane(q.layout, a), count: unknown}
+	l := &lane{queue: q, slot: s, ref: c.src.Lane(q.layout, a)}
 	if a.Class == className(a.Level) {
 		s.lanes = append(s.lanes, l)
 	} else {
@@ -113,7 +110,7 @@ func (l *lane) room() bool {
 	if l.plan < len(l.hand) {
 		return true
 	}
-	return l.believed && l.asked == 0 && (l.count == unknown || l.plan-len(l.hand) < l.count)
+	return l.believed && l.asked == 0 && l.plan-len(l.hand) < l.count
 }
 
 // refresh tells the scheduler whether the slot has work.
@@ -132,8 +129,12 @@ func (c *core) refresh(s *slot) {
 	}
 }
 
-// expected is the weight that the slot's next message is expected to have.
+// expected is the weight that the slot's next message is expected to have. One that is not known yet counts as the largest:
+// until it is known, nothing may be picked that the slot's second turn could come before.
 func (q *queue) expected(s *slot) fairshare.Weight {
+	if !s.known {
+		return fairshare.MaxWeight
+	}
 	if w, ok := q.weights[s.key]; ok {
 		return w
 	}
@@ -152,9 +153,7 @@ func (c *core) wake(q *queue, a broker.Address, weight fairshare.Weight, n int, 
 	l.woken, l.used = now, now
 	l.doubted = false
 	if l.believed {
-		if l.count != unknown {
-			l.count += n
-		}
+		l.count += n
 		return
 	}
 	if l.delayed {
@@ -184,10 +183,13 @@ func (c *core) idle() bool {
 	return true
 }
 
-// revive makes the lane believed to have an unknown number of messages. If it then has none, that is doubted only after
-// good reason to expect some.
-func (c *core) revive(l *lane, reason reason, now time.Time) {
-	l.believed, l.count = true, unknown
+// revive makes the lane believed to have up to n messages, besides those it was believed to have. If it then has none, that
+// is doubted only after good reason to expect some.
+func (c *core) revive(l *lane, reason reason, n int, now time.Time) {
+	if !l.believed {
+		l.believed, l.count = true, 0
+	}
+	l.count += n
 	l.used = now
 	l.doubted = reason == listed || reason == doubted
 	if !l.doubted {

@@ -26,6 +26,7 @@ type pull struct {
 	oneRound bool // Wait was 0
 	settled  bool // the settlements that came with it are done
 	ended    bool
+	rounds   int // that it has been through with messages in hand
 	// answer gets the outcome, once. It must not block.
 	answer func([]*broker.Message, error)
 }

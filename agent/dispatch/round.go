@@ -146,33 +146,31 @@ func (c *core) answered(a broker.Answer, now time.Time) {
 // believe draws conclusions from an answer about what the lane still has.
 func (c *core) believe(l *lane, a broker.Answer, now time.Time) {
 	got := len(a.Messages)
+	doubt := !l.doubted && now.Sub(l.woken) < justWoken
+	l.believed, l.count = false, 0
 	switch {
 	case a.Err != nil:
-		l.believed = false
 		if !errors.Is(a.Err, broker.ErrUnavailable) {
 			c.backOff(l, now)
 		}
-	case got > 0 && !a.Short:
-		c.calm(l)
-		l.count = int(min(a.Pending, 1<<30)) + l.wakes
-		l.believed = l.count > 0
-	case l.wakes > 0:
-		// Something was stored while it was asked.
-		l.believed, l.count = true, unknown
 	case got > 0:
 		c.calm(l)
-		l.believed, l.count = false, 0
-	case a.Held > 0 && !a.Short:
-		// What came was not for now; there may be more behind it.
-		l.believed, l.count = true, unknown
-	case !l.doubted && now.Sub(l.woken) < justWoken:
-		l.believed = false
+		// What was stored since it was asked may be counted twice: rather asked in vain than overlooked.
+		l.count = l.wakes
+		if !a.Short {
+			l.count += int(min(a.Pending, 1<<30))
+		}
+	case l.wakes > 0: // something was stored while it was asked
+		l.count = l.wakes
+	case a.Held > 0 && !a.Short: // what came was not for now; there may be more behind it
+		l.count = 1
+	case doubt:
 		c.doubts++
 		c.timers.add(now.Add(recheckAfter), l, doubted)
 	default:
-		l.believed, l.count = false, 0
 		c.backOff(l, now)
 	}
+	l.believed = l.count > 0
 }
 
 // stray takes in a message that arrived for a question that was given up.
@@ -200,15 +198,19 @@ func (c *core) giveUpRound(now time.Time) {
 	c.finishRound(now)
 }
 
-// finishRound turns answers into deliveries, in the order of the turns, and refunds the turns that brought nothing.
+// finishRound turns answers into deliveries, in the order of the turns, and refunds the turns that brought nothing. Each
+// slot goes to sleep right after the turn that emptied it, as it would have between two single takes: the starvation guard
+// counts what ran while a lower level had work.
 func (c *core) finishRound(now time.Time) {
 	r := c.round
 	c.round = nil
+	c.unpark(r)
 	messages := make([]*broker.Message, 0, len(r.turns))
 	for _, t := range r.turns {
 		l := t.lane
 		if len(l.hand) == 0 {
 			t.queue.sched.Refund(t.right)
+			c.refresh(l.slot)
 			continue
 		}
 		m := l.hand[0]
@@ -218,6 +220,9 @@ func (c *core) finishRound(now time.Time) {
 		l.slot.learn(weight)
 		t.queue.sched.Settle(t.right, weight)
 		messages = append(messages, m)
+		if len(l.hand) == 0 {
+			c.refresh(l.slot)
+		}
 	}
 	for _, l := range r.lanes {
 		l.plan = 0
@@ -226,14 +231,27 @@ func (c *core) finishRound(now time.Time) {
 		} else {
 			c.held = append(c.held, l)
 		}
-	}
-	c.unpark(r)
-	for _, l := range r.lanes {
 		c.refresh(l.slot)
 	}
 	c.forgetEmptyHands()
 	for _, m := range c.assign(messages) {
 		c.eff.giveBack(m)
+	}
+	c.answerPatient(len(messages))
+}
+
+// answerPatient ends pulls that have messages rather than to go on asking: when a round brought nothing, what is believed
+// of the lanes is out of date (other agents were faster), and the messages in hand should not wait for it to be put right.
+func (c *core) answerPatient(brought int) {
+	for i := 0; i < len(c.pulls); {
+		p := c.pulls[i]
+		if len(p.got) > 0 {
+			if p.rounds++; brought == 0 || p.rounds >= fillRounds {
+				c.end(p, nil)
+				continue
+			}
+		}
+		i++
 	}
 }
 

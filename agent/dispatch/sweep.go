@@ -60,10 +60,11 @@ func (c *core) found(q *queue, f broker.Found, now time.Time) {
 	if l.believed || l.asked > 0 || l.delayed || now.Before(l.notUntil) {
 		return
 	}
-	if held := l.ref.InHand.Load(); held > 0 && f.Messages <= uint64(held) {
+	n := int(min(f.Messages, 1<<30)) - int(l.ref.InHand.Load())
+	if n <= 0 {
 		return // all of them are being worked on here
 	}
-	c.revive(l, listed, now)
+	c.revive(l, listed, n, now)
 }
 
 // forgetLanes drops lanes that have been empty for long.

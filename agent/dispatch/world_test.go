@@ -1,0 +1,335 @@
+package dispatch
+
+import (
+	"container/heap"
+	"fmt"
+	"math/rand/v2"
+	"sort"
+	"testing"
+	"time"
+
+	"github.com/fairlead/fairlead/agent/broker"
+	"github.com/fairlead/fairlead/config"
+	"github.com/fairlead/fairlead/fairshare"
+)
+
+// world simulates JetStream, its network and any number of agents, on a clock of its own. Everything that happens is an
+// event at a time; runs with one seed are the same.
+type world struct {
+	t      testing.TB
+	rng    *rand.Rand
+	now    time.Time
+	events eventHeap
+	n      int
+
+	faults  faults
+	stored  map[string]map[broker.Address]*waiting // queue, then lane
+	seq     uint64
+	agents  []*simAgent
+	taken   []delivered // in the order in which apps got them
+	pulls   int         // questions to lanes
+	empty   int
+	emptyTo int // pulls of apps that got nothing although something was waiting
+}
+
+// faults are what goes wrong, as probabilities.
+type faults struct {
+	latency    time.Duration // of one way
+	jitter     time.Duration
+	loseWake   float64
+	wrongEmpty float64 // a lane says "nothing" although it has something
+	hang       float64 // a question gets its answer only after two seconds
+	err        float64
+}
+
+type waiting struct{ messages []*broker.Message }
+
+type delivered struct {
+	agent *simAgent
+	m     *broker.Message
+	at    time.Time
+}
+
+type simEvent struct {
+	at time.Time
+	n  int
+	f  func()
+}
+
+type eventHeap []simEvent
+
+func (h eventHeap) Len() int { return len(h) }
+func (h eventHeap) Less(i, j int) bool {
+	if !h[i].at.Equal(h[j].at) {
+		return h[i].at.Before(h[j].at)
+	}
+	return h[i].n < h[j].n
+}
+func (h eventHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
+func (h *eventHeap) Push(x any)   { *h = append(*h, x.(simEvent)) }
+func (h *eventHeap) Pop() any {
+	e := (*h)[len(*h)-1]
+	*h = (*h)[:len(*h)-1]
+	return e
+}
+
+func newWorld(t testing.TB, seed uint64) *world {
+	return &world{
+		t: t, rng: rand.New(rand.NewPCG(seed, seed)), now: time.Unix(1_000_000_000, 0),
+		faults: faults{latency: 50 * time.Microsecond},
+		stored: map[string]map[broker.Address]*waiting{},
+	}
+}
+
+func (w *world) after(d time.Duration, f func()) {
+	w.n++
+	heap.Push(&w.events, simEvent{w.now.Add(d), w.n, f})
+}
+
+func (w *world) delay() time.Duration {
+	d := w.faults.latency
+	if w.faults.jitter > 0 {
+		d += time.Duration(w.rng.Int64N(int64(w.faults.jitter)))
+	}
+	return d
+}
+
+// run lets time pass until done, at most limit of it.
+func (w *world) run(limit time.Duration, done func() bool) {
+	end := w.now.Add(limit)
+	for !done() {
+		if len(w.events) == 0 || w.events[0].at.After(end) {
+			w.now = end
+			return
+		}
+		e := heap.Pop(&w.events).(simEvent)
+		w.now = e.at
+		e.f()
+	}
+}
+
+// def makes a definition.
+func def(name string, levels, guard int, fair bool, weights map[string]config.Weight) config.Queue {
+	return config.Queue{
+		Name: name, Levels: levels, DefaultPriority: (levels - 1) / 2, StarvationGuard: guard, AckWait: 30 * time.Second,
+		FairShare: config.FairShare{Enabled: fair, Weights: weights},
+	}
+}
+
+func definition(q config.Queue) Definition {
+	return Definition{Layout: broker.NewLayout(q), Guard: q.StarvationGuard, Weights: weights(q)}
+}
+
+// publish stores a message and tells the agents.
+func (w *world) publish(queue string, level int, key string, weight fairshare.Weight) *broker.Message {
+	w.seq++
+	a := broker.Address{Class: broker.Class(level), Level: level, Key: key}
+	m := &broker.Message{Queue: queue, Seq: w.seq, Level: level, Key: key, Weight: weight, EnqueuedAt: w.now}
+	w.lane(queue, a).messages = append(w.lane(queue, a).messages, m)
+	for _, agent := range w.agents {
+		if w.faults.loseWake > 0 && w.rng.Float64() < w.faults.loseWake {
+			continue
+		}
+		w.after(w.delay(), func() {
+			if q := agent.core.queueNamed(queue); q != nil {
+				agent.core.wake(q, a, weight, 1, w.now)
+				agent.step()
+			}
+		})
+	}
+	return m
+}
+
+func (w *world) lane(queue string, a broker.Address) *waiting {
+	if w.stored[queue] == nil {
+		w.stored[queue] = map[broker.Address]*waiting{}
+	}
+	if w.stored[queue][a] == nil {
+		w.stored[queue][a] = &waiting{}
+	}
+	return w.stored[queue][a]
+}
+
+func (w *world) backlog() int {
+	n := 0
+	for _, lanes := range w.stored {
+		for _, l := range lanes {
+			n += len(l.messages)
+		}
+	}
+	return n
+}
+
+// simAgent is one agent with one capsule: the source and the effects of its core.
+type simAgent struct {
+	w     *world
+	name  string
+	core  *core
+	armed time.Time
+	open  map[*broker.Lane]bool
+}
+
+func (w *world) agent(concurrency int, defs ...config.Queue) *simAgent {
+	a := &simAgent{w: w, name: fmt.Sprintf("agent%d", len(w.agents)), open: map[*broker.Lane]bool{}}
+	var order []string
+	for _, d := range defs {
+		order = append(order, d.Name)
+	}
+	a.core = newCore(a, a, coreOptions{order: order, seed: uint64(len(w.agents))*977 + 5, concurrency: concurrency, poll: 250 * time.Millisecond})
+	w.agents = append(w.agents, a)
+	a.core.connection(true, w.now)
+	for _, d := range defs {
+		a.core.define(definition(d), w.now)
+	}
+	a.step()
+	return a
+}
+
+// step arms the core's timer.
+func (a *simAgent) step() {
+	at := a.core.next()
+	if at.IsZero() || !a.armed.IsZero() && !at.Before(a.armed) && a.armed.After(a.w.now) {
+		return
+	}
+	a.armed = at
+	a.w.after(max(at.Sub(a.w.now), 0), func() {
+		if a.armed.Equal(at) {
+			a.armed = time.Time{}
+		}
+		a.core.tick(a.w.now)
+		a.step()
+	})
+}
+
+func (a *simAgent) Lane(layout broker.Layout, addr broker.Address) *broker.Lane {
+	return &broker.Lane{Address: addr, Layout: layout}
+}
+
+func (a *simAgent) Forget(lane *broker.Lane) {
+	if a.open[lane] {
+		a.w.t.Fatalf("%s forgets a lane with an open question", a.name)
+	}
+}
+
+// Ask answers after a round trip, with what the lane has when the question arrives.
+func (a *simAgent) Ask(lane *broker.Lane, n int) {
+	w := a.w
+	if a.open[lane] {
+		w.t.Fatalf("%s asks %v twice", a.name, lane.Address)
+	}
+	a.open[lane] = true
+	w.pulls++
+	w.after(w.delay(), func() {
+		answer := broker.Answer{Lane: lane}
+		l := w.lane(lane.Queue(), lane.Address)
+		back := w.delay()
+		switch p := w.rng.Float64(); {
+		case p < w.faults.err:
+			answer.Err = broker.ErrLaneLost
+		case p < w.faults.err+w.faults.wrongEmpty:
+			answer.Short = true
+		default:
+			k := min(n, len(l.messages))
+			answer.Messages = append(answer.Messages, l.messages[:k]...)
+			l.messages = l.messages[k:]
+			answer.Pending, answer.Short = uint64(len(l.messages)), k < n
+			for _, m := range answer.Messages {
+				m.Lane = lane
+				lane.InHand.Add(1)
+			}
+			if w.rng.Float64() < w.faults.hang {
+				back = 2 * time.Second
+			}
+		}
+		if len(answer.Messages) == 0 {
+			w.empty++
+		}
+		w.after(back, func() {
+			a.open[lane] = false
+			a.core.answered(answer, w.now)
+			a.step()
+		})
+	})
+}
+
+func (a *simAgent) sweep(q *queue) {
+	w := a.w
+	w.after(w.delay(), func() {
+		var s broker.Sweep
+		for addr, l := range w.stored[q.layout.Queue] {
+			n := uint64(len(l.messages))
+			if n > 0 {
+				s.Lanes = append(s.Lanes, broker.Found{Address: addr, Messages: n})
+			}
+		}
+		sort.Slice(s.Lanes, func(i, j int) bool {
+			return fmt.Sprint(s.Lanes[i].Address) < fmt.Sprint(s.Lanes[j].Address)
+		})
+		w.after(w.delay(), func() { a.core.swept(q, s, nil, w.now); a.step() })
+	})
+}
+
+func (a *simAgent) repair(*queue, []string) {}
+
+// giveBack puts a message where it came from, ahead of what was never delivered.
+func (a *simAgent) giveBack(m *broker.Message) {
+	w := a.w
+	m.Lane.InHand.Add(-1)
+	w.after(w.delay(), func() {
+		l := w.lane(m.Queue, m.Lane.Address)
+		i := 0
+		for i < len(l.messages) && l.messages[i].Seq < m.Seq {
+			i++
+		}
+		l.messages = append(l.messages[:i], append([]*broker.Message{m}, l.messages[i:]...)...)
+		w.after(w.delay(), func() {
+			a.core.returned(m.Queue, m.Lane.Address, time.Time{}, w.now)
+			a.step()
+		})
+	})
+}
+
+// pull asks on behalf of an app.
+func (a *simAgent) pull(max int, wait time.Duration, answer func([]*broker.Message)) *pull {
+	w := a.w
+	p := &pull{max: max, deadline: w.now.Add(wait), oneRound: wait == 0, settled: true}
+	p.answer = func(m []*broker.Message, _ error) {
+		for _, m := range m {
+			w.taken = append(w.taken, delivered{a, m, w.now})
+		}
+		// The app hears of it later, as on a real socket.
+		w.after(0, func() { answer(m) })
+	}
+	a.core.ask(p, w.now)
+	a.step()
+	return p
+}
+
+// worker pulls, works and pulls again, until it gets nothing.
+func (a *simAgent) worker(max int, wait, work time.Duration) {
+	a.pull(max, wait, func(got []*broker.Message) {
+		if len(got) == 0 {
+			if a.w.backlog() > 0 {
+				a.w.emptyTo++
+			}
+			return
+		}
+		a.w.after(work, func() {
+			for _, m := range got {
+				m.Lane.InHand.Add(-1)
+			}
+			a.core.released(len(got), a.w.now)
+			a.step()
+			a.worker(max, wait, work)
+		})
+	})
+}
+
+// order is what apps got, as text: level, key and sequence.
+func (w *world) order() []string {
+	var s []string
+	for _, d := range w.taken {
+		s = append(s, fmt.Sprintf("%d/%s#%d", d.m.Level, d.m.Key, d.m.Seq))
+	}
+	return s
+}
