@@ -37,8 +37,9 @@ var (
 func (c *Client) Extend(m *Message) { _ = c.nc.Publish(m.reply, inProgress) }
 
 // Return gives a message back to its lane. What must not be forgotten (attempts, not-before time) is written first. done
-// is called when it was given back, from another goroutine or this one, and must not block. It gets an error when the
-// record could not be kept; the message is given back all the same.
+// is called when it was given back, from another goroutine or this one, and must not block: whoever asks the lane from
+// then on gets it ahead of new messages. done gets an error when the record could not be kept, or JetStream did not
+// confirm; the message is given back all the same, at the latest after its acknowledgement wait.
 func (c *Client) Return(m *Message, r Return, done func(error)) {
 	key := attemptKey{m.Queue, m.Seq}
 	m.letGo()
@@ -52,8 +53,22 @@ func (c *Client) Return(m *Message, r Return, done func(error)) {
 			body = append(append([]byte(nil), negative...), ` {"delay": `+strconv.FormatInt(int64(left+2*time.Millisecond), 10)+`}`...)
 		}
 		c.metrics.Returned.Add(1)
-		if e := c.nc.Publish(m.reply, body); e != nil && err == nil {
-			err = ErrUnavailable // JetStream gives it to someone else after its acknowledgement wait
+		c.negate(m, body, func(e error) {
+			if err == nil {
+				err = e
+			}
+			done(err)
+		})
+	})
+}
+
+// negate sends a negative acknowledgement and waits until JetStream has worked on it: it does so beside what is asked of
+// the lane, and a question right behind an unconfirmed one gets newer messages first. An error means that JetStream gives
+// the message to someone else after its acknowledgement wait, if not before.
+func (c *Client) negate(m *Message, body []byte, done func(error)) {
+	c.writes.do(&nats.Msg{Subject: m.reply, Data: body}, func(_ *nats.Msg, err error) {
+		if errors.Is(err, ErrUnavailable) && c.Connected() {
+			err = nil // its lane's consumer is gone; the next one begins with what is not finished
 		}
 		done(err)
 	})
