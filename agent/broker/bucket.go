@@ -49,6 +49,11 @@ type Bucket struct {
 	moved    chan struct{} // closed when seen grows
 	restart  chan struct{} // asks the loop to open the watch again
 	markers  []marker
+	probe    *probe // not written yet; Sync waits for it
+	probing  bool   // runProbes is at work
+	probes   sync.WaitGroup
+	ended    chan struct{} // closed by Stop
+	end      sync.Once
 	loaded   chan struct{} // closed when the first snapshot is complete
 	isLoaded bool
 	cancel   context.CancelFunc
@@ -68,7 +73,7 @@ type marker struct {
 func newBucket(c *Client) *Bucket {
 	return &Bucket{
 		c: c, log: c.log.Named("bucket"), name: c.names.Bucket(),
-		entries: map[string]Entry{}, moved: make(chan struct{}), restart: make(chan struct{}, 1), loaded: make(chan struct{}),
+		entries: map[string]Entry{}, moved: make(chan struct{}), restart: make(chan struct{}, 1), loaded: make(chan struct{}), ended: make(chan struct{}),
 	}
 }
 
@@ -113,10 +118,16 @@ func (b *Bucket) Stop() {
 	b.mu.Lock()
 	cancel, done := b.cancel, b.done
 	b.mu.Unlock()
+	b.end.Do(func() {
+		b.mu.Lock()
+		close(b.ended)
+		b.mu.Unlock()
+	})
 	if cancel != nil {
 		cancel()
 		<-done
 	}
+	b.probes.Wait()
 }
 
 func (b *Bucket) run(ctx context.Context, done chan<- struct{}) {
@@ -221,12 +232,14 @@ func (b *Bucket) complete(snapshot map[string]bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for key, e := range b.entries {
-		if snapshot != nil && !snapshot[key] {
-			delete(b.entries, key)
-			for _, s := range b.subs {
-				if strings.HasPrefix(key, s.prefix) {
-					s.f(Entry{Key: key, Revision: e.Revision, Deleted: true})
-				}
+		// What is newer than the watch was written by this agent while the watch opened: it is still to come.
+		if snapshot == nil || snapshot[key] || e.Revision > b.seen {
+			continue
+		}
+		delete(b.entries, key)
+		for _, s := range b.subs {
+			if strings.HasPrefix(key, s.prefix) {
+				s.f(Entry{Key: key, Revision: e.Revision, Deleted: true})
 			}
 		}
 	}
@@ -285,8 +298,59 @@ func (b *Bucket) write(key string, value []byte, h nats.Header, done func(uint64
 	})
 }
 
-// Sync returns when the mirror shows everything that was written before the call.
+// Sync returns when the mirror shows everything that was written before the call. Calls that come while a write is on its
+// way share the next one.
 func (b *Bucket) Sync(ctx context.Context) error {
+	b.mu.Lock()
+	select {
+	case <-b.ended:
+		b.mu.Unlock()
+		return fmt.Errorf("%w: %w", ErrBucket, ErrClosed)
+	default:
+	}
+	p := b.probe
+	if p == nil {
+		p = &probe{done: make(chan struct{})}
+		b.probe = p
+		if !b.probing {
+			b.probing = true
+			b.probes.Go(b.runProbes)
+		}
+	}
+	b.mu.Unlock()
+	select {
+	case <-p.done:
+		return p.err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// probe is one write to find out how far the watch has come, and all that wait for it.
+type probe struct {
+	done chan struct{}
+	err  error
+}
+
+// runProbes writes one probe after the other, as long as somebody waits for one.
+func (b *Bucket) runProbes() {
+	for {
+		b.mu.Lock()
+		p := b.probe
+		b.probe = nil
+		if p == nil {
+			b.probing = false
+			b.mu.Unlock()
+			return
+		}
+		b.mu.Unlock()
+		p.err = b.catchUp()
+		close(p.done)
+	}
+}
+
+// catchUp writes a record and waits until the watch has shown it.
+func (b *Bucket) catchUp() error {
 	type result struct {
 		revision uint64
 		err      error
@@ -296,8 +360,8 @@ func (b *Bucket) Sync(ctx context.Context) error {
 	var r result
 	select {
 	case r = <-written:
-	case <-ctx.Done():
-		return ctx.Err()
+	case <-b.ended:
+		return fmt.Errorf("%w: %w", ErrBucket, ErrClosed)
 	}
 	if r.err != nil {
 		return fmt.Errorf("%w: %w", ErrBucket, r.err)
@@ -313,14 +377,14 @@ func (b *Bucket) Sync(ctx context.Context) error {
 		}
 		select {
 		case <-moved:
+		case <-b.ended:
+			return fmt.Errorf("%w: %w", ErrBucket, ErrClosed)
 		case <-late.C:
 			select {
 			case b.restart <- struct{}{}:
 			default:
 			}
 			return fmt.Errorf("%w: the watch is behind", ErrBucket)
-		case <-ctx.Done():
-			return ctx.Err()
 		}
 	}
 }

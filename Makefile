@@ -1,0 +1,41 @@
+# make help lists what there is.
+.DEFAULT_GOAL := help
+GOLANGCI := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
+
+.PHONY: help build run demo test short race fuzz lint bench ci clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+build: ## build bin/fairlead
+	go build -trimpath -o bin/fairlead ./cmd/agent
+
+run: ## start an agent with an embedded server
+	go run ./cmd/agent run --dev
+
+demo: ## show order and shares
+	go run ./cmd/agent demo
+
+test: ## all tests, the real binary included
+	go test ./...
+
+short: ## the tests of the packages, without the real binary
+	go test -short $$(go list ./... | grep -v /integration)
+
+race: ## the race detector
+	go test -race -short ./agent/... ./fairshare ./priority ./config ./leases/...
+
+fuzz: ## every fuzz target for 30 seconds
+	./.ci/fuzz 30s
+
+lint: ## golangci-lint, built from source the first time
+	go run $(GOLANGCI) run ./...
+
+bench: ## throughput and latency, side by side
+	go run ./cmd/agent bench
+
+ci: ## what must hold before a change lands
+	./.ci/run
+
+clean: ## remove what was built
+	rm -rf bin
