@@ -29,6 +29,9 @@ type Agent struct {
 	Queue  string // the name of its one queue
 	Levels []string
 
+	// Order, if set before the first pull, decides whether a goes before b: for tests that need a wrong one.
+	Order func(a, b *Message) bool
+
 	server *http.Server
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -233,6 +236,9 @@ func (a *Agent) nextLocked() *Message {
 }
 
 func (a *Agent) beforeLocked(m, n *Message) bool {
+	if a.Order != nil {
+		return a.Order(m, n)
+	}
 	if m.Priority != n.Priority {
 		return m.Priority < n.Priority
 	}

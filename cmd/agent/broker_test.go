@@ -1,0 +1,4 @@
+package main
+
+// errBrokerTest is what an agent says when it has no broker.
+var errBrokerTest = errBroker

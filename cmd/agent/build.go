@@ -1,0 +1,52 @@
+package main
+
+import (
+	"context"
+	"errors"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/fairlead/fairlead/config"
+)
+
+// agents is what commands need of package agent, small enough for tests to stand in for it.
+type agents interface {
+	New(cfg *config.Config, o options) (instance, error)
+	Setup(ctx context.Context, cfg *config.Config, o options) error
+	Check(ctx context.Context, cfg *config.Config) (warnings []string, err error)
+}
+
+// options are what an agent is built with, beside its file.
+type options struct {
+	logger  hclog.Logger
+	noSetup bool // streams and bucket exist, and this identity may not make them
+}
+
+// instance is one agent. Start returns when it is ready or failed.
+type instance interface {
+	Start(ctx context.Context) error
+	Drain(ctx context.Context) error
+	Stop(ctx context.Context) error
+	Reload(cfg *config.Config) error
+	Done() <-chan struct{} // closed when it ended by itself, because of Err
+	Err() error
+}
+
+// realAgents builds agents of package agent.
+type realAgents struct{}
+
+var errBroker = errors.New("no broker")
+
+func isBrokerError(err error) bool { return errors.Is(err, errBroker) }
+
+func (realAgents) New(*config.Config, options) (instance, error) {
+	return nil, errors.New("package agent is not there yet")
+}
+
+func (realAgents) Setup(context.Context, *config.Config, options) error {
+	return errors.New("package agent is not there yet")
+}
+
+func (realAgents) Check(context.Context, *config.Config) ([]string, error) {
+	return nil, errors.New("package agent is not there yet")
+}

@@ -1,0 +1,52 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// flagError makes a usage error of what is wrong with a flag, and names the flag that was probably meant: cobra does
+// that for commands only.
+func flagError(command *cobra.Command, err error) error {
+	var unknown *pflag.NotExistError
+	if errors.As(err, &unknown) && len(unknown.GetSpecifiedName()) > 1 {
+		if meant := closestFlag(command, unknown.GetSpecifiedName()); meant != "" {
+			err = fmt.Errorf("%w, did you mean --%s?", err, meant)
+		}
+	}
+	return usageError(err)
+}
+
+// closestFlag returns the flag whose name is at most two edits away, the first of them in alphabetical order.
+func closestFlag(command *cobra.Command, name string) string {
+	best, found := 3, ""
+	command.Flags().VisitAll(func(f *pflag.Flag) {
+		if d := distance(name, f.Name); d < best && d < len(f.Name) {
+			best, found = d, f.Name
+		}
+	})
+	return found
+}
+
+// distance is the edit distance of Levenshtein (1965) between a and b, in bytes.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := 1
+			if a[i] == b[j] {
+				cost = 0
+			}
+			diagonal, row[j+1] = row[j+1], min(row[j+1]+1, row[j]+1, diagonal+cost)
+		}
+	}
+	return row[len(b)]
+}
