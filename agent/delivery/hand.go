@@ -131,3 +131,10 @@ func (b *Book) Refresh(m *broker.Message) bool {
 	b.counts.Refreshed++
 	return true
 }
+
+// Holds tells whether a message is in an app's hands here.
+func (b *Book) Holds(queue string, seq uint64) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.byMessage[address{queue, seq}] != nil
+}

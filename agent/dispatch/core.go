@@ -77,7 +77,7 @@ type core struct {
 	doubts    int          // lanes that are about to be asked once more
 	pending   []Definition // put off until no round is under way
 
-	delivered uint64
+	delivered, lanePulls, emptyPulls uint64
 }
 
 type coreOptions struct {

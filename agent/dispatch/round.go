@@ -48,6 +48,7 @@ func (c *core) startRound(now time.Time) (again bool) {
 			l.asked, l.wakes, l.late, l.used = n, 0, false, now
 			r.open++
 			c.asked++
+			c.lanePulls++
 			c.src.Ask(l.ref, n)
 		}
 	}
@@ -126,6 +127,9 @@ func (c *core) answered(a broker.Answer, now time.Time) {
 	late := l.late
 	l.asked, l.late = 0, false
 	c.asked--
+	if len(a.Messages) == 0 {
+		c.emptyPulls++
+	}
 	l.hand = append(l.hand, a.Messages...)
 	c.believe(l, a, now)
 	if late || c.round == nil {

@@ -11,6 +11,8 @@ type Status struct {
 	Credit      int
 	InFlight    int
 	Delivered   uint64
+	LanePulls   uint64 // questions to lanes
+	EmptyPulls  uint64 // that brought nothing
 	Demand      bool
 	Queues      []QueueStatus // in list order
 }
@@ -27,7 +29,8 @@ func (c *Capsule) Status() Status {
 	answer := make(chan Status, 1)
 	told := c.box.put(func(k *core, _ time.Time) {
 		s := Status{
-			Concurrency: k.concurrency, Pulls: len(k.pulls), Credit: k.credit(), InFlight: k.inFlight, Delivered: k.delivered, Demand: c.demand,
+			Concurrency: k.concurrency, Pulls: len(k.pulls), Credit: k.credit(), InFlight: k.inFlight, Delivered: k.delivered,
+			LanePulls: k.lanePulls, EmptyPulls: k.emptyPulls, Demand: c.demand,
 		}
 		for _, q := range k.queues {
 			n := 0

@@ -1,0 +1,350 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/fairlead/fairlead/agent/api"
+	"github.com/fairlead/fairlead/agent/broker"
+	"github.com/fairlead/fairlead/agent/delivery"
+	"github.com/fairlead/fairlead/agent/dispatch"
+	"github.com/fairlead/fairlead/agent/group"
+	"github.com/fairlead/fairlead/agent/socket"
+	"github.com/fairlead/fairlead/config"
+)
+
+// startPatience is how long Start waits for NATS before it opens the sockets without it.
+const startPatience = 5 * time.Second
+
+// Options are what an agent needs besides its file.
+type Options struct {
+	Logger  hclog.Logger // nil is none
+	Version string
+	// NoSetup is for an agent whose identity may not create streams: they were made before, by Setup.
+	NoSetup bool
+}
+
+// Agent is one running sidecar. Its methods are safe for several goroutines.
+type Agent struct {
+	o       Options
+	log     hclog.Logger
+	started time.Time
+	metrics broker.Metrics
+
+	client   *broker.Client
+	book     *delivery.Book
+	group    *group.Group
+	capsules map[string]*dispatch.Capsule // by name; does not change after Start
+	order    []string                     // of capsules, as in the file
+	app      *socket.Server
+	admin    *socket.Server
+	defs     *definer
+
+	appListener   *socket.Listener
+	adminListener *socket.Listener
+
+	drainBegan chan struct{} // closed when nothing more is taken
+	drained    chan struct{} // closed when the drain is over
+	drain      sync.Once
+	stop       sync.Once
+	stopped    chan struct{} // closed when Stop is over
+	fatal      chan struct{} // closed when the agent cannot go on
+	fail       sync.Once
+
+	mu   sync.Mutex
+	cfg  *config.Config
+	err  error  // why fatal was closed
+	warn string // what keeps it from being set up
+}
+
+// New makes an agent from a valid file.
+func New(cfg *config.Config, o Options) (*Agent, error) {
+	if o.Logger == nil {
+		o.Logger = hclog.NewNullLogger()
+	}
+	return &Agent{
+		o: o, log: o.Logger, cfg: cfg, capsules: map[string]*dispatch.Capsule{},
+		drainBegan: make(chan struct{}), drained: make(chan struct{}), stopped: make(chan struct{}), fatal: make(chan struct{}),
+	}, nil
+}
+
+// Start connects, makes or finds streams and bucket, and opens the sockets. It returns when the sockets answer, which they
+// do within a few seconds also when NATS is away. Errors are of this machine: a socket that another agent answers on
+// ([socket.ErrAlreadyRunning]), credentials that cannot be read, a store in use.
+func (a *Agent) Start(ctx context.Context) error {
+	a.started = time.Now()
+	if err := a.start(ctx); err != nil {
+		stopCtx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		_ = a.Stop(stopCtx)
+		return err
+	}
+	return nil
+}
+
+func (a *Agent) start(ctx context.Context) error {
+	// The sockets come first: an agent that is running already must not be disturbed by a second one's heartbeats.
+	if err := a.listen(); err != nil {
+		return err
+	}
+	patience, cancel := context.WithTimeout(ctx, startPatience)
+	defer cancel()
+	var err error
+	a.client, err = broker.Connect(patience, broker.Options{
+		NATS: a.cfg.NATS, Bucket: a.cfg.Coordination.Bucket, Agent: a.cfg.Agent.ID, Logger: a.log, Metrics: &a.metrics,
+	})
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrBroker, err)
+	}
+	a.book = delivery.New(a.client, delivery.Backoff{Setting: a.retry})
+	a.client.Live = a.book.Refresh
+	a.group = group.New(a.client.Bucket(), group.Config{
+		Agent: a.cfg.Agent.ID, Boot: a.client.Boot(),
+		Interval: a.cfg.Coordination.HeartbeatInterval, StaleAfter: a.cfg.Coordination.StaleAfter,
+		Capsules: groupCapsules(a.cfg), Definitions: a.cfg.Queues, Logger: a.log.Named("group"),
+	})
+	if err := a.makeCapsules(); err != nil {
+		return err
+	}
+	a.client.OnAvailable(a.available)
+	a.group.Notify(a.groupChanged)
+	a.defs = newDefiner(a)
+	a.defs.start()
+	select {
+	case <-a.defs.ready:
+	case <-patience.Done():
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		a.log.Warn("starting without NATS: publishes are refused and pulls wait until it is there", "nats", a.client.Connection().LastError)
+	}
+	go a.watchConflict()
+	return a.serve()
+}
+
+func (a *Agent) makeCapsules() error {
+	for _, cc := range a.cfg.Capsules {
+		name := cc.Name
+		c, err := dispatch.New(dispatch.Options{
+			Name: name, Queues: cc.Queues, Concurrency: cc.Concurrency, PollInterval: a.cfg.Agent.PollInterval, Seed: seed(a.client.Boot(), name),
+			Broker: a.client, Logger: a.log.Named("capsule").With("capsule", name),
+			Demand: func(on bool) { a.group.SetDemand(name, on) },
+		})
+		if err != nil {
+			return err
+		}
+		a.capsules[name] = c
+		a.order = append(a.order, name)
+	}
+	return nil
+}
+
+// seed makes ties break differently in every agent.
+func seed(boot, capsule string) uint64 {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(boot + "/" + capsule))
+	return h.Sum64()
+}
+
+func groupCapsules(cfg *config.Config) []group.Capsule {
+	var list []group.Capsule
+	for _, c := range cfg.Capsules {
+		list = append(list, group.Capsule{Name: c.Name, Queues: c.Queues, ConsumerPriority: c.ConsumerPriority})
+	}
+	return list
+}
+
+// retry is the book's view of the definitions in force.
+func (a *Agent) retry(queue string) config.Retry {
+	def, _ := a.definition(queue)
+	return def.Retry
+}
+
+// definition is the one in force.
+func (a *Agent) definition(queue string) (config.Queue, bool) {
+	if a.group == nil {
+		return config.Queue{}, false
+	}
+	return a.group.Definition(queue)
+}
+
+// available passes on that a message which somebody returned can be taken from a time on.
+func (a *Agent) available(queue, class, key string, at time.Time) {
+	def, ok := a.definition(queue)
+	if !ok {
+		return
+	}
+	address, ok := broker.NewLayout(def).Address(class, key)
+	if !ok {
+		return
+	}
+	for _, cc := range a.settings().Capsules {
+		for _, q := range cc.Queues {
+			if q == queue {
+				a.capsules[cc.Name].Available(queue, address, at)
+			}
+		}
+	}
+}
+
+func (a *Agent) settings() *config.Config {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.cfg
+}
+
+// groupChanged is called from the group's goroutine.
+func (a *Agent) groupChanged(change group.Change) {
+	if change.Peers {
+		for _, cc := range a.settings().Capsules {
+			rivals := 0
+			for _, q := range cc.Queues {
+				rivals = max(rivals, a.group.Rivals(q, cc.Name))
+			}
+			a.capsules[cc.Name].SetRivals(rivals)
+		}
+	}
+	if len(change.Queues) > 0 {
+		a.defs.changed(change.Queues)
+	}
+}
+
+// watchConflict ends the agent when another live one uses its id.
+func (a *Agent) watchConflict() {
+	select {
+	case err := <-a.group.Conflict():
+		a.die(err)
+	case <-a.stopped:
+	}
+}
+
+func (a *Agent) die(err error) {
+	a.fail.Do(func() {
+		a.mu.Lock()
+		a.err = err
+		a.mu.Unlock()
+		close(a.fatal)
+	})
+}
+
+// Done is closed when the agent cannot go on: another live agent has its id. Err says why. The caller stops it then.
+func (a *Agent) Done() <-chan struct{} { return a.fatal }
+
+// Err is why Done was closed.
+func (a *Agent) Err() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.err
+}
+
+// State is active or draining.
+func (a *Agent) State() string {
+	select {
+	case <-a.drainBegan:
+		return api.StateDraining
+	default:
+		return api.StateActive
+	}
+}
+
+// Drain stops taking, lets apps settle what they have, at most for the file's drain_timeout or until ctx ends, and gives
+// back the rest. The sockets stay open, for settlements and publishes. It can be called several times; all calls return
+// when the drain is over, or when their ctx ends.
+func (a *Agent) Drain(ctx context.Context) error {
+	a.drain.Do(func() {
+		a.log.Info("draining: nothing more is taken", "in_flight", a.inFlight())
+		a.beginDrain()
+		go a.finishDrain()
+	})
+	select {
+	case <-a.drained:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// beginDrain stops taking.
+func (a *Agent) beginDrain() {
+	close(a.drainBegan)
+	for _, name := range a.order {
+		a.capsules[name].Drain()
+	}
+}
+
+func (a *Agent) inFlight() int {
+	if a.book == nil {
+		return 0
+	}
+	return a.book.InFlight()
+}
+
+func (a *Agent) finishDrain() {
+	defer close(a.drained)
+	if a.book == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), a.settings().Agent.DrainTimeout)
+	defer cancel()
+	if err := a.book.WaitIdle(ctx); err != nil {
+		left := a.book.InFlight()
+		a.book.ReturnAll()
+		a.log.Warn("the drain timeout has passed; what apps still held was given back", "messages", left)
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		_ = a.book.WaitIdle(ctx)
+	}
+}
+
+// Stop ends the agent at once: what apps hold is given back, the sockets are closed and removed, the heartbeats deleted.
+// Call Drain first for a clean end. It waits, at most until ctx ends for each step, and can be called several times.
+func (a *Agent) Stop(ctx context.Context) error {
+	var err error
+	a.stop.Do(func() {
+		a.drain.Do(func() { a.beginDrain(); close(a.drained) })
+		err = a.shutDown(ctx)
+		close(a.stopped)
+	})
+	<-a.stopped
+	return err
+}
+
+func (a *Agent) shutDown(ctx context.Context) error {
+	var errs []error
+	if a.defs != nil {
+		a.defs.stop()
+	}
+	if a.book != nil {
+		a.book.ReturnAll()
+		if err := a.book.WaitIdle(ctx); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	errs = append(errs, a.closeSockets(ctx)...)
+	for _, name := range a.order {
+		a.capsules[name].Stop()
+	}
+	if a.book != nil {
+		// Deliveries that were on their way when the first look was taken.
+		a.book.ReturnAll()
+		if err := a.book.WaitIdle(ctx); err != nil {
+			errs = append(errs, err)
+		}
+		a.book.Close()
+	}
+	if a.group != nil {
+		if err := a.group.Stop(ctx); err != nil && a.client.Connected() {
+			errs = append(errs, err)
+		}
+	}
+	if a.client != nil {
+		a.client.Close()
+	}
+	return errors.Join(errs...)
+}

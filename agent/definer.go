@@ -1,0 +1,160 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/fairlead/fairlead/agent/group"
+)
+
+// definer puts definitions into effect: bucket, group, then for each queue its stream and the capsules that read it. It
+// tries again until NATS does what the definitions say. One goroutine, so that a newer definition never loses to an older.
+type definer struct {
+	a     *Agent
+	ready chan struct{} // closed when every queue was put into effect once
+	wake  chan struct{} // written by changed, read by run
+	done  chan struct{}
+	ctx   context.Context
+	end   context.CancelFunc
+
+	mu    sync.Mutex
+	dirty map[string]bool
+}
+
+func newDefiner(a *Agent) *definer {
+	d := &definer{a: a, ready: make(chan struct{}), wake: make(chan struct{}, 1), done: make(chan struct{}), dirty: map[string]bool{}}
+	d.ctx, d.end = context.WithCancel(context.Background())
+	return d
+}
+
+func (d *definer) start() { go d.run() }
+
+func (d *definer) stop() {
+	d.end()
+	<-d.done
+}
+
+// changed says that other definitions are in force.
+func (d *definer) changed(queues []string) {
+	d.mu.Lock()
+	for _, q := range queues {
+		d.dirty[q] = true
+	}
+	d.mu.Unlock()
+	select {
+	case d.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (d *definer) run() {
+	defer close(d.done)
+	if !d.until("coordination bucket", d.join) {
+		return
+	}
+	var all []string
+	for _, q := range d.a.group.Definitions() {
+		all = append(all, q.Name)
+	}
+	d.changed(all)
+	first := true
+	for {
+		select {
+		case <-d.wake:
+		case <-d.ctx.Done():
+			return
+		}
+		if !d.until("queues", d.define) {
+			return
+		}
+		if first {
+			first = false
+			close(d.ready)
+		}
+	}
+}
+
+// until tries a step until it succeeds; false when the agent stops.
+func (d *definer) until(what string, step func(context.Context) error) bool {
+	pause := 250 * time.Millisecond
+	for try := 0; ; try++ {
+		ctx, cancel := context.WithTimeout(d.ctx, 10*time.Second)
+		err := step(ctx)
+		cancel()
+		if err == nil {
+			if try > 0 {
+				d.a.log.Info("set up at last", "what", what)
+			}
+			d.a.setWarning("")
+			return true
+		}
+		if d.ctx.Err() != nil {
+			return false
+		}
+		d.a.setWarning(what + ": " + err.Error())
+		if try < 3 || try%20 == 0 {
+			d.a.log.Warn("cannot be set up yet; trying again", "what", what, "error", err)
+		}
+		select {
+		case <-time.After(pause):
+		case <-d.ctx.Done():
+			return false
+		}
+		pause = min(2*pause, 5*time.Second)
+	}
+}
+
+// join makes or finds the bucket and joins the group. A bucket that cannot be used is no reason not to work: definitions
+// are then this agent's own, and attempts of returned messages are not kept.
+func (d *definer) join(ctx context.Context) error {
+	a := d.a
+	if !a.o.NoSetup {
+		warning, err := a.client.EnsureBucket(ctx, a.settings().Coordination.Replicas)
+		if err != nil {
+			return err
+		}
+		if warning != "" {
+			a.log.Warn(warning)
+		}
+	}
+	a.client.Bucket().Start()
+	wait, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	err := a.group.Start(wait)
+	if errors.Is(err, group.ErrUndecided) && a.client.Connected() {
+		a.log.Warn("the definitions in force are not known; following this agent's own file until they are", "error", err)
+		return nil
+	}
+	return err
+}
+
+// define puts changed definitions into effect. What fails stays to be done.
+func (d *definer) define(ctx context.Context) error {
+	d.mu.Lock()
+	dirty := d.dirty
+	d.dirty = map[string]bool{}
+	d.mu.Unlock()
+	var errs []error
+	for _, def := range d.a.group.Definitions() {
+		if !dirty[def.Name] {
+			continue
+		}
+		if !d.a.o.NoSetup {
+			if err := d.a.client.EnsureStream(ctx, def); err != nil {
+				errs = append(errs, err)
+				d.changed([]string{def.Name})
+				continue
+			}
+		}
+		for _, cc := range d.a.settings().Capsules {
+			for _, q := range cc.Queues {
+				if q == def.Name {
+					d.a.capsules[cc.Name].Define(def)
+				}
+			}
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,70 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/fairlead/fairlead/agent/api"
+	"github.com/fairlead/fairlead/agent/broker"
+	"github.com/fairlead/fairlead/agent/delivery"
+	"github.com/fairlead/fairlead/agent/dispatch"
+	"github.com/fairlead/fairlead/config"
+)
+
+// engine is what the sockets call: the agent behind the interfaces that package socket declares.
+type engine struct{ a *Agent }
+
+// Definition implements socket.Publisher.
+func (e engine) Definition(queue string) (config.Queue, bool) { return e.a.definition(queue) }
+
+// Publish implements socket.Publisher.
+func (e engine) Publish(ctx context.Context, queue string, p broker.Publication) (broker.Receipt, error) {
+	def, ok := e.a.definition(queue)
+	if !ok {
+		return broker.Receipt{}, unknownQueue(queue)
+	}
+	if p.Level >= def.Levels {
+		return broker.Receipt{}, &api.Error{
+			Code:    api.CodePriority,
+			Message: fmt.Sprintf("queue %s has %d priority levels, 0 (the highest) to %d; %d is not one of them", queue, def.Levels, def.Levels-1, p.Level),
+		}
+	}
+	if limit := def.Limits.MaxPayload; limit > 0 && int64(len(p.Data)) > limit {
+		return broker.Receipt{}, &api.Error{
+			Code:    api.CodePayloadTooLarge,
+			Message: fmt.Sprintf("the payload has %d bytes; queue %s takes at most %d (limits.max_payload)", len(p.Data), queue, limit),
+		}
+	}
+	r, err := e.a.client.Publish(ctx, def, p)
+	return r, publishError(queue, err)
+}
+
+// Pull implements socket.Capsules.
+func (e engine) Pull(ctx context.Context, capsule string, r dispatch.Request) ([]*broker.Message, delivery.Owner, error) {
+	c, ok := e.a.capsules[capsule]
+	if !ok {
+		return nil, nil, unknownCapsule(capsule)
+	}
+	messages, err := c.Pull(ctx, r)
+	if errors.Is(err, dispatch.ErrStopped) {
+		return nil, c, nil
+	}
+	if err != nil && ctx.Err() == nil {
+		err = brokerError(err)
+	}
+	return messages, c, err
+}
+
+// Capsule implements socket.Capsules.
+func (e engine) Capsule(name string) (config.Capsule, bool) {
+	for _, c := range e.a.settings().Capsules {
+		if c.Name == name {
+			return c, true
+		}
+	}
+	return config.Capsule{}, false
+}
+
+// Drain implements socket.Control.
+func (e engine) Drain(ctx context.Context) error { return e.a.Drain(ctx) }

@@ -1,0 +1,58 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/fairlead/fairlead/agent/api"
+	"github.com/fairlead/fairlead/agent/broker"
+)
+
+var (
+	// ErrBroker says that NATS cannot be reached or used. The agent was not started, or the set-up was not done.
+	ErrBroker = errors.New("agent: NATS cannot be used")
+	// ErrStopped says that the agent was stopped. It cannot be started again.
+	ErrStopped = errors.New("agent: stopped")
+	// ErrReload says that a change of the file needs a restart. Nothing was changed.
+	ErrReload = errors.New("agent: the file cannot be taken over while running")
+)
+
+// publishError translates the broker's errors for the one who published.
+func publishError(queue string, err error) error {
+	var full *broker.FullError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &full):
+		return &api.Error{Code: api.CodeQueueFull, Reason: full.Reason, Message: fmt.Sprintf("queue %s is full (%s): publish again when work is done, or raise the limit", queue, full.Reason)}
+	case errors.Is(err, broker.ErrInvalidKey):
+		return &api.Error{Code: api.CodeInvalidKey, Message: err.Error()}
+	case errors.Is(err, broker.ErrTooLarge):
+		return &api.Error{Code: api.CodePayloadTooLarge, Message: err.Error() + ": send less, or raise max_payload of the NATS server"}
+	case errors.Is(err, broker.ErrOutcomeUnknown):
+		return &api.Error{Code: api.CodeOutcomeUnknown, Message: "NATS did not answer in time: the message may have been stored; publishing it again is safe with a Fairlead-Id"}
+	}
+	return brokerError(err)
+}
+
+// brokerError translates the broker's errors for everybody else.
+func brokerError(err error) error {
+	var e *api.Error
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &e):
+		return err
+	case errors.Is(err, broker.ErrStreamMissing):
+		return &api.Error{Code: api.CodeBroker, Message: err.Error()}
+	}
+	return &api.Error{Code: api.CodeBroker, Message: "NATS cannot be reached now; try again in a moment (" + err.Error() + ")"}
+}
+
+func unknownQueue(queue string) error {
+	return &api.Error{Code: api.CodeUnknownQueue, Message: fmt.Sprintf("this agent's file has no queue %q: check the name, or add the queue", queue)}
+}
+
+func unknownCapsule(capsule string) error {
+	return &api.Error{Code: api.CodeUnknownCapsule, Message: fmt.Sprintf("this agent's file has no capsule %q: check the name, or add the capsule", capsule)}
+}

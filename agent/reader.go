@@ -1,0 +1,162 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"os"
+	"time"
+	"unicode/utf8"
+
+	"github.com/fairlead/fairlead/agent/api"
+	"github.com/fairlead/fairlead/agent/broker"
+	"github.com/fairlead/fairlead/config"
+)
+
+// Status implements socket.Reader.
+func (e engine) Status(context.Context) (*api.AgentStatus, error) {
+	a := e.a
+	conn := a.client.Connection()
+	s := &api.AgentStatus{
+		Agent: a.settings().Agent.ID, Version: a.o.Version, State: a.State(), PID: os.Getpid(), StartedAt: a.started.UTC(),
+		UptimeSeconds: time.Since(a.started).Seconds(),
+		Broker: api.BrokerStatus{
+			Connected: conn.Connected, URL: conn.URL, Server: conn.Server, Embedded: conn.Embedded,
+			Reconnects: conn.Reconnects, LastError: conn.LastError,
+		},
+		Capsules: []api.CapsuleStatus{}, Peers: []api.Peer{}, Warnings: a.warnings(),
+	}
+	for _, name := range a.order {
+		st := a.capsules[name].Status()
+		c := api.CapsuleStatus{
+			Name: name, Concurrency: st.Concurrency, Credit: st.Credit, InFlight: st.InFlight, Pulls: st.Pulls, Demand: st.Demand,
+			Delivered: st.Delivered, LanePulls: st.LanePulls, EmptyPulls: st.EmptyPulls, Queues: []api.CapsuleQueue{},
+		}
+		for _, q := range st.Queues {
+			c.Queues = append(c.Queues, api.CapsuleQueue{Name: q.Name, Lanes: q.Lanes})
+		}
+		s.Capsules = append(s.Capsules, c)
+	}
+	for _, p := range a.group.Peers() {
+		s.Peers = append(s.Peers, api.Peer{
+			Agent: p.Agent, Capsule: p.Capsule, Queues: p.Queues, ConsumerPriority: p.ConsumerPriority, Demand: p.Demand,
+			AgeSeconds: p.Age.Seconds(),
+		})
+	}
+	return s, nil
+}
+
+// setWarning replaces what keeps the agent from being set up; "" is nothing.
+func (a *Agent) setWarning(w string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.warn = w
+}
+
+func (a *Agent) warnings() []string {
+	a.mu.Lock()
+	w := a.warn
+	a.mu.Unlock()
+	list := a.group.Warnings()
+	if w != "" {
+		list = append([]string{w}, list...)
+	}
+	return list
+}
+
+// Queues implements socket.Reader.
+func (e engine) Queues(ctx context.Context) (*api.QueueList, error) {
+	list := &api.QueueList{Queues: []api.QueueSummary{}}
+	for _, def := range e.a.group.Definitions() {
+		s, err := e.a.client.Stats(ctx, broker.NewLayout(def), 0)
+		if err != nil {
+			return nil, brokerError(err)
+		}
+		list.Queues = append(list.Queues, summary(def, s))
+	}
+	return list, nil
+}
+
+// summary counts what backs off as delayed: it is not to be had now.
+func summary(def config.Queue, s broker.Stats) api.QueueSummary {
+	return api.QueueSummary{
+		Name: def.Name, Levels: def.Levels, Waiting: s.Waiting, InFlight: s.InFlight, Delayed: s.BackingOff, Bytes: s.Bytes,
+	}
+}
+
+// Queue implements socket.Reader.
+func (e engine) Queue(ctx context.Context, name string, keys int) (*api.QueueStatus, error) {
+	def, ok := e.a.definition(name)
+	if !ok {
+		return nil, unknownQueue(name)
+	}
+	s, err := e.a.client.Stats(ctx, broker.NewLayout(def), keys)
+	if err != nil {
+		return nil, brokerError(err)
+	}
+	q := &api.QueueStatus{
+		QueueSummary: summary(def, s), Definition: def, LevelStats: []api.LevelStat{}, Keys: []api.KeyStat{}, KeysTotal: s.KeysTotal,
+		OldestAgeSeconds: s.OldestAge.Seconds(), Limits: limits(def),
+	}
+	for _, l := range s.Levels {
+		stat := api.LevelStat{
+			Priority: l.Level, Waiting: l.Waiting, InFlight: l.InFlight, Delayed: l.BackingOff, OldestAgeSeconds: l.OldestAge.Seconds(),
+		}
+		if l.Level < len(def.LevelNames) {
+			stat.Name = def.LevelNames[l.Level]
+		}
+		q.LevelStats = append(q.LevelStats, stat)
+	}
+	for _, k := range s.Keys {
+		weight := def.FairShare.Weights[k.Key]
+		if weight == 0 {
+			weight = 1000 // unless its messages say otherwise
+		}
+		q.Keys = append(q.Keys, api.KeyStat{Key: k.Key, Waiting: k.Waiting, InFlight: k.InFlight, Weight: float64(weight) / 1000})
+	}
+	if s.Odd > 0 {
+		q.Warnings = append(q.Warnings, "some messages are on subjects that are not canonical; agents move them while they work")
+	}
+	if s.Partial {
+		q.Warnings = append(q.Warnings, "there are more lanes than were counted: in_flight is at least what is shown")
+	}
+	return q, nil
+}
+
+// limits shows the limits of a definition as numbers, under their names in the file.
+func limits(def config.Queue) map[string]any {
+	l := def.Limits
+	return map[string]any{
+		"max_messages": l.MaxMessages, "max_bytes": l.MaxBytes, "max_messages_per_key": l.MaxMessagesPerKey,
+		"max_payload": l.MaxPayload, "overflow": string(l.Overflow),
+	}
+}
+
+// Peek implements socket.Reader.
+func (e engine) Peek(ctx context.Context, queue string, most int, priority *int, key *string) (*api.PeekList, error) {
+	def, ok := e.a.definition(queue)
+	if !ok {
+		return nil, unknownQueue(queue)
+	}
+	found, err := e.a.client.Peek(ctx, def, broker.Peek{Max: most, Level: priority, Key: key, Skip: e.a.book.Holds})
+	if errors.Is(err, broker.ErrInvalidKey) {
+		return nil, &api.Error{Code: api.CodeInvalidKey, Message: err.Error()}
+	}
+	if err != nil {
+		return nil, brokerError(err)
+	}
+	list := &api.PeekList{Messages: []api.Peeked{}}
+	for _, p := range found {
+		m := api.Peeked{
+			Queue: p.Queue, Priority: p.Level, Key: p.Key, Seq: p.Seq, ID: p.ID, EnqueuedAt: p.EnqueuedAt.UTC(),
+			ContentType: p.ContentType, Headers: p.Headers,
+		}
+		if utf8.Valid(p.Data) {
+			text := string(p.Data)
+			m.Data = &text
+		} else {
+			m.DataBase64 = p.Data
+		}
+		list.Messages = append(list.Messages, m)
+	}
+	return list, nil
+}

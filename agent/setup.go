@@ -1,0 +1,83 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/fairlead/fairlead/agent/broker"
+	"github.com/fairlead/fairlead/agent/group"
+	"github.com/fairlead/fairlead/config"
+)
+
+// reachLimit is how long Setup and Check look for NATS.
+const reachLimit = 5 * time.Second
+
+// connectOnce connects for a job that ends, and fails when NATS is not there.
+func connectOnce(ctx context.Context, cfg *config.Config, log hclog.Logger) (*broker.Client, error) {
+	if log == nil {
+		log = hclog.NewNullLogger()
+	}
+	reach, cancel := context.WithTimeout(ctx, reachLimit)
+	defer cancel()
+	client, err := broker.Connect(reach, broker.Options{NATS: cfg.NATS, Bucket: cfg.Coordination.Bucket, Agent: cfg.Agent.ID, Logger: log})
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrBroker, err)
+	}
+	if !client.Connected() {
+		reason := client.Connection().LastError
+		client.Close()
+		return nil, fmt.Errorf("%w: no connection within %v (%s); is the server at %v running?", ErrBroker, reachLimit, reason, cfg.NATS.URLs)
+	}
+	return client, nil
+}
+
+// Setup makes the streams and the bucket with the identity of the file, so that agents can run with one that may not. It
+// follows the definitions in force where other live agents carry them. Running it again changes nothing.
+func Setup(ctx context.Context, cfg *config.Config, o Options) error {
+	client, err := connectOnce(ctx, cfg, o.Logger)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	if _, err := client.EnsureBucket(ctx, cfg.Coordination.Replicas); err != nil {
+		return fmt.Errorf("%w: %w", ErrBroker, err)
+	}
+	client.Bucket().Start()
+	g := group.New(client.Bucket(), group.Config{
+		Agent: cfg.Agent.ID + "-setup", Boot: client.Boot(), Interval: cfg.Coordination.HeartbeatInterval,
+		StaleAfter: cfg.Coordination.StaleAfter, Definitions: cfg.Queues, Logger: o.Logger,
+	})
+	defer func() {
+		stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), reachLimit)
+		defer cancel()
+		_ = g.Stop(stop)
+	}()
+	if err := g.Start(ctx); err != nil {
+		return fmt.Errorf("%w: %w", ErrBroker, err)
+	}
+	var errs []error
+	for _, def := range g.Definitions() {
+		if err := client.EnsureStream(ctx, def); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("%w: %w", ErrBroker, err)
+	}
+	return nil
+}
+
+// Check looks whether an agent with this file could work, and changes nothing. Problems are sentences. The error wraps
+// [ErrBroker] when NATS cannot be reached at all.
+func Check(ctx context.Context, cfg *config.Config) (problems []string, err error) {
+	client, err := connectOnce(ctx, cfg, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer client.Close()
+	return client.CheckAccess(ctx, cfg.Queues, cfg.Coordination.Bucket), nil
+}

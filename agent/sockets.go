@@ -1,0 +1,73 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/fairlead/fairlead/agent/socket"
+)
+
+// listen takes the socket files, so that a second agent with the same file is refused before it does anything else.
+// Nothing is answered before serve.
+func (a *Agent) listen() (err error) {
+	l := a.cfg.Listen
+	if a.appListener, err = socket.Listen(l.Socket, l.Mode); err != nil {
+		return fmt.Errorf("agent: app socket: %w", err)
+	}
+	if a.adminListener, err = socket.Listen(l.AdminSocket, 0o600); err != nil {
+		return fmt.Errorf("agent: admin socket: %w", err)
+	}
+	return nil
+}
+
+// serve begins to answer on both sockets.
+func (a *Agent) serve() (err error) {
+	e := engine{a}
+	a.app, err = socket.New(a.appListener, socket.Options{
+		Face: socket.App, Publisher: e, Capsules: e, Book: a.book, Reader: e, Lease: a.lease, Draining: a.drainBegan,
+		AllowUIDs: a.cfg.Listen.AllowUIDs, AllowGIDs: a.cfg.Listen.AllowGIDs, Logger: a.log.Named("socket"),
+	})
+	if err != nil {
+		return err
+	}
+	a.admin, err = socket.New(a.adminListener, socket.Options{
+		Face: socket.Admin, Publisher: e, Book: a.book, Reader: e, Control: e, Draining: a.drainBegan, Logger: a.log.Named("admin"),
+	})
+	if err != nil {
+		return err
+	}
+	a.app.Start()
+	a.admin.Start()
+	a.log.Info("ready", "agent", a.cfg.Agent.ID, "version", a.o.Version, "socket", a.cfg.Listen.Socket)
+	return nil
+}
+
+// lease is the default lease of a capsule's deliveries.
+func (a *Agent) lease(capsule string) (time.Duration, bool) {
+	for _, c := range a.settings().Capsules {
+		if c.Name == capsule {
+			return c.Lease, true
+		}
+	}
+	return 0, false
+}
+
+// closeSockets stops both servers and removes the files.
+func (a *Agent) closeSockets(ctx context.Context) (errs []error) {
+	for _, s := range []*socket.Server{a.app, a.admin} {
+		if s != nil {
+			if err := s.Stop(ctx); err != nil {
+				errs = append(errs, err)
+			}
+		}
+	}
+	for _, l := range []*socket.Listener{a.appListener, a.adminListener} {
+		if l != nil {
+			if err := l.Close(); err != nil {
+				errs = append(errs, err)
+			}
+		}
+	}
+	return errs
+}
