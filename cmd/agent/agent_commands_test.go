@@ -86,14 +86,14 @@ func (s *shell) startedUp() {
 
 func TestADrainThatTakesTooLongIsNoFailure(t *testing.T) {
 	s := newShell(t, nil)
-	s.agents.slowDrain = true
-	code := s.background("run", "--config", writeConfig(t, strings.Replace(goodConfig, "20s", "10ms", 1)))
+	s.agents.drainErr = errTest
+	code := s.background("run", "--config", writeConfig(t, goodConfig))
 	s.startedUp()
 	s.signals <- syscall.SIGTERM
 	if got := <-code; got != 0 {
 		t.Errorf("exit code %d", got)
 	}
-	if !strings.Contains(s.errs.String(), "not everything was settled in time") {
+	if !strings.Contains(s.errs.String(), "not drained, the rest is given back") {
 		t.Errorf("stderr: %s", s.errs.String())
 	}
 }
@@ -182,11 +182,18 @@ func TestValidate(t *testing.T) {
 	if out := s.must(0, "validate", "--config", path); out != path+" is valid: 1 queue, 1 capsule\n" || s.agents.log() != "" {
 		t.Errorf("%s, %s", out, s.agents.log())
 	}
-	s.agents.warnings = []string{"another definition is in force"}
 	s.must(0, "validate", "--config", path, "--connect")
-	if s.agents.log() != "check" || s.errs.String() != "fairlead: warning: another definition is in force\n" {
-		t.Errorf("%s, %s", s.agents.log(), s.errs.String())
+	s.agents.problems = []string{"queue orders: may not publish", "the bucket is missing"}
+	out := s.must(exitFailure, "validate", "--config", path, "--connect")
+	if s.agents.log() != "check check" || s.errs.String() != "fairlead: queue orders: may not publish\nfairlead: the bucket is missing\n" || out != "" {
+		t.Errorf("%s, %s, %s", s.agents.log(), s.errs.String(), out)
 	}
+	embedded := writeConfig(t, strings.Replace(goodConfig, `url: "nats://127.0.0.1:4222"`, "embedded: {store_dir: /nowhere}", 1))
+	s.must(0, "validate", "--config", embedded, "--connect")
+	if s.agents.log() != "check check" {
+		t.Error("an embedded server was checked: that would start it")
+	}
+	s.must(exitUsage, "setup", "--config", embedded)
 	s.agents.checkErr = errBrokerTest
 	s.must(exitUnavailable, "validate", "--config", path, "--connect")
 	unread := writeConfig(t, strings.Replace(goodConfig, "capsules: [{name: primary, queues: [orders]}]", "capsules: []", 1))

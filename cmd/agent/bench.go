@@ -68,7 +68,7 @@ func (a *app) bench(ctx context.Context, dir string, o bench.Options) (*bench.Re
 		// Over TCP for the agents too, because the bare loop cannot do without: both have the same way to the server.
 		server, err := broker.StartServer(config.Embedded{
 			StoreDir: filepath.Join(dir, "jetstream"), Listen: "127.0.0.1:0", SyncInterval: 2 * time.Minute,
-		}, a.logger(config.Log{Level: "error", Format: "text"}))
+		}, 1<<20, a.logger(config.Log{Level: "error", Format: "text"}))
 		if err != nil {
 			return nil, unavailable(err)
 		}

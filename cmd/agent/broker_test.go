@@ -1,4 +1,6 @@
 package main
 
+import "github.com/fairlead/fairlead/agent"
+
 // errBrokerTest is what an agent says when it has no broker.
-var errBrokerTest = errBroker
+var errBrokerTest = agent.ErrBroker

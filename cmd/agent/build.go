@@ -6,6 +6,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
+	"github.com/fairlead/fairlead/agent"
 	"github.com/fairlead/fairlead/config"
 )
 
@@ -35,18 +36,21 @@ type instance interface {
 // realAgents builds agents of package agent.
 type realAgents struct{}
 
-var errBroker = errors.New("no broker")
-
-func isBrokerError(err error) bool { return errors.Is(err, errBroker) }
-
-func (realAgents) New(*config.Config, options) (instance, error) {
-	return nil, errors.New("package agent is not there yet")
+func (o options) translate() agent.Options {
+	return agent.Options{Logger: o.logger, Version: thisBuild().Version, NoSetup: o.noSetup}
 }
 
-func (realAgents) Setup(context.Context, *config.Config, options) error {
-	return errors.New("package agent is not there yet")
+func (realAgents) New(cfg *config.Config, o options) (instance, error) {
+	return agent.New(cfg, o.translate())
 }
 
-func (realAgents) Check(context.Context, *config.Config) ([]string, error) {
-	return nil, errors.New("package agent is not there yet")
+func (realAgents) Setup(ctx context.Context, cfg *config.Config, o options) error {
+	return agent.Setup(ctx, cfg, o.translate())
 }
+
+func (realAgents) Check(ctx context.Context, cfg *config.Config) ([]string, error) {
+	return agent.Check(ctx, cfg)
+}
+
+// isBrokerError reports whether an agent could not start, or be set up, because of NATS.
+func isBrokerError(err error) bool { return errors.Is(err, agent.ErrBroker) }

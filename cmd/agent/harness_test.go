@@ -115,7 +115,7 @@ func (b *safeBuffer) reset() {
 // fakeAgents builds agents in memory and notes what was asked of them.
 type fakeAgents struct {
 	newErr, startErr, drainErr, setupErr, checkErr, reloadErr error
-	warnings                                                  []string
+	problems                                                  []string
 	slowStart, slowDrain                                      bool // until their context ends
 
 	mu    sync.Mutex
@@ -154,7 +154,7 @@ func (f *fakeAgents) Setup(context.Context, *config.Config, options) error {
 
 func (f *fakeAgents) Check(context.Context, *config.Config) ([]string, error) {
 	f.note("check")
-	return f.warnings, f.checkErr
+	return f.problems, f.checkErr
 }
 
 type fakeAgent struct {

@@ -166,7 +166,8 @@ func (r *runner) reload(agent instance) {
 
 // drain lets apps settle what they hold, and stops the agent. A second signal stops it at once.
 func (r *runner) drain(agent instance, signals <-chan os.Signal) error {
-	ctx, cancel := context.WithTimeout(context.Background(), r.cfg.Agent.DrainTimeout)
+	// The agent itself gives up after drain_timeout; this is for one that hangs.
+	ctx, cancel := context.WithTimeout(context.Background(), r.cfg.Agent.DrainTimeout+stopTimeout)
 	defer cancel()
 	drained := make(chan error, 1)
 	go func() { drained <- agent.Drain(ctx) }()
@@ -174,7 +175,7 @@ func (r *runner) drain(agent instance, signals <-chan os.Signal) error {
 		select {
 		case err := <-drained:
 			if err != nil {
-				r.options.logger.Warn("not everything was settled in time, the rest is given back", "error", err)
+				r.options.logger.Warn("not drained, the rest is given back", "error", err)
 			}
 			r.stop(agent)
 			return nil

@@ -29,6 +29,24 @@ func (a *app) loadConfig(path string) (*config.Config, error) {
 	return cfg, nil
 }
 
+// tryConnect checks what the server permits, and reports all that is missing.
+func (a *app) tryConnect(ctx context.Context, cfg *config.Config, timeout time.Duration) error {
+	if cfg.NATS.Embedded != nil {
+		a.complainf("nothing to connect to: the server is embedded in the agent")
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	problems, err := a.agents.Check(ctx, cfg)
+	for _, p := range problems {
+		a.complainf("%s", p)
+	}
+	if err == nil && len(problems) > 0 {
+		err = errReported
+	}
+	return err
+}
+
 func (a *app) validateCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "validate --config FILE",
@@ -49,13 +67,7 @@ func (a *app) validateCommand() *cobra.Command {
 			return err
 		}
 		if *connect {
-			ctx, cancel := context.WithTimeout(command.Context(), *timeout)
-			defer cancel()
-			warnings, err := a.agents.Check(ctx, cfg)
-			for _, w := range warnings {
-				a.complainf("warning: %s", w)
-			}
-			if err != nil {
+			if err := a.tryConnect(command.Context(), cfg, *timeout); err != nil {
 				return err
 			}
 		}

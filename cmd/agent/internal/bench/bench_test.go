@@ -21,7 +21,7 @@ import (
 // small returns options for a run of a moment, on a real server and with agents in memory.
 func small(t *testing.T) Options {
 	t.Helper()
-	server, err := broker.StartServer(config.Embedded{StoreDir: t.TempDir(), Listen: "127.0.0.1:0", SyncInterval: time.Minute}, hclog.NewNullLogger())
+	server, err := broker.StartServer(config.Embedded{StoreDir: t.TempDir(), Listen: "127.0.0.1:0", SyncInterval: time.Minute}, 1<<20, hclog.NewNullLogger())
 	if err != nil {
 		t.Fatal(err)
 	}
