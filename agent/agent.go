@@ -98,6 +98,7 @@ func (a *Agent) start(ctx context.Context) error {
 	var err error
 	a.client, err = broker.Connect(patience, broker.Options{
 		NATS: a.cfg.NATS, Bucket: a.cfg.Coordination.Bucket, Agent: a.cfg.Agent.ID, Logger: a.log, Metrics: &a.metrics,
+		MaxPayload: maxPayload(a.cfg),
 	})
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrBroker, err)
@@ -143,6 +144,13 @@ func (a *Agent) makeCapsules() error {
 		a.order = append(a.order, name)
 	}
 	return nil
+}
+
+func maxPayload(cfg *config.Config) (most int64) {
+	for _, q := range cfg.Queues {
+		most = max(most, q.Limits.MaxPayload)
+	}
+	return most
 }
 
 // seed makes ties break differently in every agent.

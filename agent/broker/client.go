@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"math"
 	mathrand "math/rand/v2"
@@ -35,11 +36,13 @@ const (
 
 // Options are what a client needs to know.
 type Options struct {
-	NATS    config.NATS
-	Bucket  string // the coordination bucket's name
-	Agent   string // this agent's id, shown in NATS monitoring
-	Logger  hclog.Logger
-	Metrics *Metrics // nil: counted, and thrown away
+	NATS   config.NATS
+	Bucket string // the coordination bucket's name
+	// MaxPayload is the largest payload that a queue allows, in bytes, for an embedded server.
+	MaxPayload int64
+	Agent      string // this agent's id, shown in NATS monitoring
+	Logger     hclog.Logger
+	Metrics    *Metrics // nil: counted, and thrown away
 }
 
 // Client is one agent's connection to NATS: a server elsewhere, or the one embedded in its own process. It reconnects for
@@ -94,7 +97,7 @@ func Connect(ctx context.Context, o Options) (*Client, error) {
 	}
 	url := strings.Join(o.NATS.URLs, ",")
 	if o.NATS.Embedded != nil {
-		if c.server, err = StartServer(*o.NATS.Embedded, o.Logger.Named("nats")); err != nil {
+		if c.server, err = startServer(*o.NATS.Embedded, o.MaxPayload, o.Logger.Named("nats")); err != nil {
 			return nil, err
 		}
 		url = ""
@@ -162,7 +165,11 @@ func (c *Client) dialOptions(o Options, up chan<- struct{}) ([]nats.Option, erro
 		}),
 		nats.ReconnectHandler(func(nc *nats.Conn) { c.changed(nc, true) }),
 		nats.DisconnectErrHandler(func(nc *nats.Conn, err error) { c.setErr(err); c.changed(nc, false) }),
-		nats.ReconnectErrHandler(func(_ *nats.Conn, err error) { c.setErr(err) }),
+		nats.ReconnectErrHandler(func(_ *nats.Conn, err error) {
+			if !errors.Is(err, nats.ErrNoServers) { // says less than the error of the last server that was tried
+				c.setErr(err)
+			}
+		}),
 		nats.ErrorHandler(func(_ *nats.Conn, sub *nats.Subscription, err error) {
 			c.setErr(err)
 			c.deny(err)

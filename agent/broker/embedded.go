@@ -16,8 +16,12 @@ import (
 	"github.com/fairlead/fairlead/config"
 )
 
-// embeddedMaxPayload is the embedded server's largest message: the largest payload that a queue can allow, and headers.
-const embeddedMaxPayload = 64<<20 + 64<<10
+const (
+	// usualMaxPayload is the embedded server's largest message, headers included, unless a queue allows larger payloads.
+	usualMaxPayload = 8 << 20
+	// headerRoom is for the headers of a message with the largest payload.
+	headerRoom = 64 << 10
+)
 
 // Server is a JetStream server inside the agent's process.
 type Server struct {
@@ -28,18 +32,24 @@ type Server struct {
 // StartServer starts an embedded server. It returns when the server takes connections. The store folder is locked, so
 // that two servers never write to one store.
 func StartServer(cfg config.Embedded, log hclog.Logger) (*Server, error) {
+	return startServer(cfg, 0, log)
+}
+
+// startServer is StartServer for queues that allow payloads up to maxPayload bytes.
+func startServer(cfg config.Embedded, maxPayload int64, log hclog.Logger) (*Server, error) {
 	lock, err := lockStore(cfg.StoreDir)
 	if err != nil {
 		return nil, err
 	}
+	largest := int32(max(usualMaxPayload, maxPayload+headerRoom))
 	opts := &server.Options{
 		ServerName:   "fairlead-embedded",
 		JetStream:    true,
 		StoreDir:     cfg.StoreDir,
 		DontListen:   cfg.Listen == "",
 		NoSigs:       true,
-		MaxPayload:   embeddedMaxPayload,
-		MaxPending:   2 * embeddedMaxPayload,
+		MaxPayload:   largest,
+		MaxPending:   max(server.MAX_PENDING_SIZE, 2*int64(largest)),
 		SyncInterval: cfg.SyncInterval,
 		SyncAlways:   cfg.SyncAlways,
 	}

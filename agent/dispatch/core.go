@@ -264,6 +264,9 @@ func (c *core) roundIsComplete(p *pull, now time.Time) bool {
 	}
 	complete := true
 	for _, q := range c.queues {
+		if q.backsOff {
+			continue // it looks in its own time
+		}
 		if q.sweeping || q.sweepBegan.Before(p.arrived) {
 			complete = false
 			c.startSweep(q, now)

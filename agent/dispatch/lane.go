@@ -24,6 +24,11 @@ type queue struct {
 	slots   map[slotKey]*slot
 	lanes   map[broker.Address]*lane
 
+	// backsOff is true while a live peer of higher consumer priority serves the queue: wake-ups are ignored, and each of the
+	// rarer sweeps allows a look: as many turns as there was credit then.
+	backsOff  bool
+	allowance int
+
 	sweeping   bool
 	sweepBegan time.Time
 	nextSweep  time.Time
@@ -143,6 +148,9 @@ func (q *queue) expected(s *slot) fairshare.Weight {
 
 // wake takes note of a wake-up. n is how many messages it speaks of.
 func (c *core) wake(q *queue, a broker.Address, weight fairshare.Weight, n int, now time.Time) {
+	if q.backsOff {
+		return // a higher peer heard of it too
+	}
 	l := c.lane(q, a)
 	s := l.slot
 	if !l.believed && l.asked == 0 && !q.sched.Contains(s.level, s.key) {
@@ -176,12 +184,15 @@ func (c *core) idle() bool {
 		return false
 	}
 	for _, q := range c.queues {
-		if q.sched.HasWork() {
+		if q.open() && q.sched.HasWork() {
 			return false
 		}
 	}
 	return true
 }
+
+// open tells whether the queue may be picked from.
+func (q *queue) open() bool { return !q.backsOff || q.allowance > 0 }
 
 // revive makes the lane believed to have up to n messages, besides those it was believed to have. If it then has none, that
 // is doubted only after good reason to expect some.

@@ -63,6 +63,9 @@ func (c *core) startRound(now time.Time) (again bool) {
 // answers are known.
 func (c *core) pick(r *round) bool {
 	for _, q := range c.queues {
+		if !q.open() {
+			continue
+		}
 		right, outcome := q.sched.Pick()
 		switch outcome {
 		case priority.Blocked:
@@ -82,6 +85,7 @@ func (c *core) pick(r *round) bool {
 			r.lanes = append(r.lanes, l)
 		}
 		l.plan++
+		q.allowance = max(q.allowance-1, 0)
 		r.turns = append(r.turns, turn{q, right, l})
 		c.limit(q, s, r)
 		return true

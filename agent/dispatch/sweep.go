@@ -11,6 +11,24 @@ import (
 // sweepShare bounds what sweeps cost: the pause after one is at least this many times as long as it took.
 const sweepShare = 100
 
+// backOffFactor is how much rarer a capsule looks that backs off for a peer.
+const backOffFactor = 3
+
+// setBackOff says whether a live peer of higher consumer priority serves a queue.
+func (c *core) setBackOff(name string, on bool, now time.Time) {
+	q := c.queueNamed(name)
+	if q == nil || q.backsOff == on {
+		return
+	}
+	q.backsOff, q.allowance = on, 0
+	if on {
+		q.nextSweep = now.Add(backOffFactor * c.poll)
+	} else {
+		q.nextSweep = now // whatever was stored meanwhile
+	}
+	c.pump(now)
+}
+
 // sweepIfDue looks for work that no wake-up told of, while there is credit for it.
 func (c *core) sweepIfDue(now time.Time) {
 	if !c.connected || c.draining || len(c.pulls) == 0 || c.free() == 0 {
@@ -36,6 +54,10 @@ func (c *core) startSweep(q *queue, now time.Time) {
 func (c *core) swept(q *queue, s broker.Sweep, err error, now time.Time) {
 	q.sweeping = false
 	pause := max(c.poll, sweepShare*s.Took)
+	if q.backsOff {
+		pause = max(backOffFactor*c.poll, pause)
+		q.allowance = c.credit()
+	}
 	// A tenth either way, so that agents do not sweep in step.
 	q.nextSweep = now.Add(pause*9/10 + time.Duration(c.rng.Int64N(int64(pause)/5+1)))
 	if c.queueNamed(q.layout.Queue) != q {
@@ -109,6 +131,7 @@ func (c *core) applyChanges(now time.Time) {
 			c.insert(q)
 			continue
 		}
+		q.backsOff = old.backsOff
 		for i := range c.queues {
 			if c.queues[i] == old {
 				c.queues[i] = q
