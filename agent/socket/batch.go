@@ -1,0 +1,188 @@
+package socket
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"strconv"
+	"sync"
+
+	"github.com/fairlead/fairlead/agent/api"
+	"github.com/fairlead/fairlead/config"
+)
+
+// lineOverhead is how many bytes a line may have beyond its payload: metadata, and a payload whose bytes are escaped.
+const lineOverhead = 128 << 10
+
+// batch stores the lines of the body, and answers them in order, while it reads on.
+//
+//	reader (this goroutine) --slot--> queue --> answerer --bytes--> outbox --> writer
+//	                          \--> one goroutine per publish, sets the slot's outcome
+func (x *exchange) batch() error {
+	q, err := x.definition()
+	if err != nil {
+		return err
+	}
+	if _, err := x.query(); err != nil {
+		return err
+	}
+	if err := x.rc.EnableFullDuplex(); err != nil {
+		return err
+	}
+	x.head(http.StatusOK, api.TypeNDJSON, -1)
+	b := &batch{
+		x: x, q: q,
+		window: newWindow(x.limits.BatchInFlight, x.limits.BatchBytes),
+		slots:  make(chan *slot, x.limits.BatchInFlight),
+		out:    newOutbox(x.limits.BatchAnswers),
+	}
+	var work sync.WaitGroup
+	work.Go(b.answer)
+	work.Go(b.write)
+	err = b.read()
+	close(b.slots)
+	work.Wait()
+	if err == nil {
+		err = b.out.failure()
+	}
+	if err != nil {
+		x.log.Debug("a batch was broken off", "queue", q.Name, "error", err)
+		panic(http.ErrAbortHandler) // the client sees an answer without its end
+	}
+	return nil
+}
+
+// batch is one batch being stored.
+type batch struct {
+	x      *exchange
+	q      *config.Queue
+	window *window
+	slots  chan *slot // written by read, read by answer
+	out    *outbox
+}
+
+// slot is one line's place in the answer.
+type slot struct {
+	done  chan struct{} // closed when the rest is set
+	seq   uint64
+	again bool
+	err   *api.Error
+}
+
+// read reads lines and starts their publishes. It returns the error that ended the body too early.
+func (b *batch) read() error {
+	limit := b.x.payloadLimit(b.q)
+	lines := &lineReader{in: bufio.NewReaderSize(pacedBody{b.x}, 64<<10), most: int(2*limit) + lineOverhead, room: &b.x.bodies}
+	defer lines.release()
+	for {
+		line, err := lines.next()
+		if errors.Is(err, io.EOF) {
+			b.x.bodyDone()
+			return nil
+		}
+		if err != nil && !errors.Is(err, errLongLine) && !errors.Is(err, errNoRoom) {
+			return bodyError(err, b.x.limits)
+		}
+		if err == nil && len(line) == 0 {
+			continue
+		}
+		if !b.window.enter(int64(len(line))) {
+			return b.out.failure()
+		}
+		s := &slot{done: make(chan struct{})}
+		b.slots <- s
+		if err != nil {
+			s.err = lineError(err, lines.most)
+			b.finish(s, 0)
+			continue
+		}
+		b.publish(s, bytes.Clone(line), limit)
+	}
+}
+
+func lineError(err error, most int) *api.Error {
+	if errors.Is(err, errNoRoom) {
+		return &api.Error{Code: api.CodeOverloaded, Message: "too many large requests at the same time: publish this message again"}
+	}
+	return &api.Error{Code: api.CodePayloadTooLarge, Message: "the line has more than " + strconv.Itoa(most) + " bytes: publish smaller messages, or this one by itself"}
+}
+
+// publish stores one line's message, in a goroutine of its own unless the line is bad.
+func (b *batch) publish(s *slot, line []byte, limit int64) {
+	size := int64(len(line))
+	p, err := parseLine(b.q, line, limit)
+	if err != nil {
+		s.err = b.x.apiError(err)
+		b.finish(s, size)
+		return
+	}
+	b.x.work.Go(func() {
+		receipt, err := b.x.Publisher.Publish(b.x.base, b.q.Name, p)
+		if err != nil {
+			s.err = b.x.apiError(err)
+		}
+		s.seq, s.again = receipt.Seq, receipt.Duplicate
+		b.finish(s, size)
+	})
+}
+
+func (b *batch) finish(s *slot, size int64) {
+	close(s.done)
+	b.window.leave(size)
+}
+
+// answer writes the outcomes in order into the outbox.
+func (b *batch) answer() {
+	defer b.out.close()
+	var line []byte
+	for s := range b.slots {
+		<-s.done
+		line = s.append(line[:0])
+		b.out.put(line)
+	}
+}
+
+func (s *slot) append(dst []byte) []byte {
+	if s.err != nil {
+		text, err := json.Marshal(api.ErrorBody{Error: s.err})
+		if err == nil {
+			return append(append(dst, text...), '\n')
+		}
+	}
+	dst = append(dst, `{"seq":`...)
+	dst = strconv.AppendUint(dst, s.seq, 10)
+	dst = append(dst, `,"duplicate":`...)
+	dst = strconv.AppendBool(dst, s.again)
+	return append(dst, '}', '\n')
+}
+
+// write sends what is in the outbox, until it is closed or the client is gone.
+func (b *batch) write() {
+	for {
+		piece := b.out.take()
+		if piece == nil {
+			return
+		}
+		_, err := b.x.w.Write(piece)
+		if err == nil {
+			err = b.x.rc.Flush()
+		}
+		if err != nil {
+			b.out.breakOff(err)
+			b.window.breakOff()
+			return
+		}
+	}
+}
+
+// pacedBody is a request's body in which every byte has its own time.
+type pacedBody struct{ x *exchange }
+
+// Read implements io.Reader.
+func (p pacedBody) Read(b []byte) (int, error) {
+	p.x.awaitBody()
+	return p.x.r.Body.Read(b)
+}

@@ -1,0 +1,178 @@
+package socket
+
+import (
+	"errors"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/fairlead/fairlead/agent/api"
+	"github.com/fairlead/fairlead/agent/delivery"
+)
+
+// reclaimAfter is how long a connection must have been idle before it can be closed for a new one.
+const reclaimAfter = time.Second
+
+// writeSlice is how much of an answer is written under one deadline.
+const writeSlice = 256 << 10
+
+// conns are the open connections of a server.
+type conns struct {
+	mu     sync.Mutex
+	max    int
+	closed bool // nothing is idle any more: what becomes idle is closed
+	all    map[*conn]struct{}
+}
+
+// conn is one connection. It bounds each write, and its end is the end of its session.
+type conn struct {
+	net.Conn
+	server *Server
+	once   sync.Once
+
+	// Guarded by the lock of conns.
+	state   http.ConnState
+	since   time.Time // of state
+	session *delivery.Session
+	gone    bool
+}
+
+// Write implements net.Conn. A client that takes nothing for the write timeout loses the connection.
+func (c *conn) Write(p []byte) (int, error) {
+	written := 0
+	for {
+		piece := p[written:]
+		if len(piece) > writeSlice {
+			piece = piece[:writeSlice]
+		}
+		if err := c.SetWriteDeadline(time.Now().Add(c.server.limits.WriteTimeout)); err != nil {
+			return written, err
+		}
+		n, err := c.Conn.Write(piece)
+		written += n
+		if err != nil || written == len(p) {
+			return written, err
+		}
+	}
+}
+
+// Close implements net.Conn. The connection's session ends with it.
+func (c *conn) Close() error {
+	err := net.ErrClosed
+	c.once.Do(func() {
+		k := &c.server.conns
+		k.mu.Lock()
+		delete(k.all, c)
+		c.gone = true
+		session := c.session
+		k.mu.Unlock()
+		err = c.Conn.Close()
+		if session != nil {
+			c.server.Book.End(session)
+		}
+	})
+	return err
+}
+
+// ownSession returns the session that lasts as long as the connection.
+func (c *conn) ownSession() *delivery.Session {
+	k := &c.server.conns
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if c.session == nil {
+		c.session = c.server.Book.OpenConnection()
+		if c.gone { // Close has been here already
+			c.server.Book.End(c.session)
+		}
+	}
+	return c.session
+}
+
+// setState notes what the HTTP server does with the connection.
+func (k *conns) setState(c *conn, state http.ConnState) {
+	k.mu.Lock()
+	c.state, c.since = state, time.Now()
+	drop := k.closed && state == http.StateIdle
+	k.mu.Unlock()
+	if drop {
+		_ = c.Close()
+	}
+}
+
+// admit takes in a new connection. When there is no room, the connection that has been idle for longest makes room; one
+// with a session is never idle.
+func (k *conns) admit(c *conn) bool {
+	for {
+		k.mu.Lock()
+		if len(k.all) < k.max {
+			k.all[c] = struct{}{}
+			k.mu.Unlock()
+			return true
+		}
+		var oldest *conn
+		for x := range k.all { // the minimum does not depend on the order
+			if x.state == http.StateIdle && x.session == nil && time.Since(x.since) >= reclaimAfter &&
+				(oldest == nil || x.since.Before(oldest.since)) {
+				oldest = x
+			}
+		}
+		k.mu.Unlock()
+		if oldest == nil {
+			return false
+		}
+		_ = oldest.Close()
+	}
+}
+
+// closeIdle closes the connections that have no request in work, now and later.
+func (k *conns) closeIdle() {
+	k.mu.Lock()
+	k.closed = true
+	var idle []*conn
+	for c := range k.all { // all of them, in any order
+		if c.state != http.StateActive {
+			idle = append(idle, c)
+		}
+	}
+	k.mu.Unlock()
+	for _, c := range idle {
+		_ = c.Close()
+	}
+}
+
+// acceptor is the net.Listener that the HTTP server sees: only connections that get an answer from a handler.
+type acceptor struct {
+	net.Listener
+	server *Server
+}
+
+// Accept implements net.Listener.
+func (a acceptor) Accept() (net.Conn, error) {
+	s := a.server
+	for {
+		inner, err := a.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		if err := allowed(inner, s.AllowUIDs, s.AllowGIDs); err != nil {
+			s.log.Warn("a connection was refused", "error", err)
+			message := "the credentials of this connection could not be read"
+			var not *notAllowedError
+			if errors.As(err, &not) {
+				message = not.Error()
+			}
+			s.refuse(inner, &api.Error{Code: api.CodeForbidden, Message: message})
+			continue
+		}
+		c := &conn{Conn: inner, server: s, state: http.StateNew, since: time.Now()}
+		if !s.conns.admit(c) {
+			s.refuse(inner, &api.Error{
+				Code:    api.CodeOverloaded,
+				Message: "too many connections to this agent: close some, or use keep-alive and pull several messages at a time",
+			})
+			continue
+		}
+		return c, nil
+	}
+}

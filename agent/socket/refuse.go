@@ -1,0 +1,52 @@
+package socket
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/fairlead/fairlead/agent/api"
+)
+
+// maxRefusals is how many connections are being told at a time why they are refused. Beyond it they are just closed.
+const maxRefusals = 64
+
+// refusalTime bounds how long a refused connection is listened to. Closing with unread data in the buffer would break the
+// client's own write, and it would never see the reason.
+const refusalTime = time.Second
+
+// notAllowedError says who was not on the lists.
+type notAllowedError struct{ uid, gid uint32 }
+
+func (e *notAllowedError) Error() string {
+	return fmt.Sprintf("socket: user %d with group %d is not allowed: add it to listen.allow_uids or listen.allow_gids", e.uid, e.gid)
+}
+
+// refuse answers a connection that gets no handler, and closes it, without blocking.
+func (s *Server) refuse(c net.Conn, e *api.Error) {
+	select {
+	case s.refusals <- struct{}{}:
+	default:
+		_ = c.Close()
+		return
+	}
+	s.work.Go(func() {
+		defer func() { <-s.refusals }()
+		defer c.Close()
+		body, err := json.Marshal(api.ErrorBody{Error: e})
+		if err != nil {
+			return
+		}
+		status := e.Code.HTTPStatus()
+		_ = c.SetDeadline(time.Now().Add(refusalTime))
+		_, _ = fmt.Fprintf(c, "HTTP/1.1 %d %s\r\nContent-Type: %s\r\nContent-Length: %d\r\n%s: %s\r\nRetry-After: 1\r\nConnection: close\r\n\r\n%s",
+			status, http.StatusText(status), api.TypeJSON, len(body), api.HeaderState, s.state(), body)
+		if half, ok := c.(interface{ CloseWrite() error }); ok {
+			_ = half.CloseWrite()
+		}
+		_, _ = io.CopyN(io.Discard, c, 64<<10)
+	})
+}
