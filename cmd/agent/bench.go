@@ -8,13 +8,10 @@ import (
 	"path/filepath"
 	"runtime/pprof"
 	"strconv"
-	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/fairlead/fairlead/agent/broker"
 	"github.com/fairlead/fairlead/cmd/agent/internal/bench"
-	"github.com/fairlead/fairlead/config"
 )
 
 func (a *app) benchCommand() *cobra.Command {
@@ -65,15 +62,12 @@ removed in the end. Only ratios within one run can be compared.`,
 // bench runs the measurements on o.URL, or on a server of its own in dir.
 func (a *app) bench(ctx context.Context, dir string, o bench.Options) (*bench.Report, error) {
 	if o.URL == "" {
-		// Over TCP for the agents too, because the bare loop cannot do without: both have the same way to the server.
-		server, err := broker.StartServer(config.Embedded{
-			StoreDir: filepath.Join(dir, "jetstream"), Listen: "127.0.0.1:0", SyncInterval: 2 * time.Minute,
-		}, 1<<20, a.logger(config.Log{Level: "error", Format: "text"}))
+		url, stop, err := bench.StartServer(filepath.Join(dir, "jetstream"))
 		if err != nil {
 			return nil, unavailable(err)
 		}
-		defer server.Stop()
-		o.URL = server.URL()
+		defer stop()
+		o.URL = url
 	}
 	o.Dir, o.Start = dir, a.host
 	bar := a.progress(1, "")

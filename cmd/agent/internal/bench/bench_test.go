@@ -9,11 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hashicorp/go-hclog"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/fairlead/fairlead/agent/broker"
 	"github.com/fairlead/fairlead/agent/client/clienttest"
 	"github.com/fairlead/fairlead/config"
 )
@@ -21,13 +19,13 @@ import (
 // small returns options for a run of a moment, on a real server and with agents in memory.
 func small(t *testing.T) Options {
 	t.Helper()
-	server, err := broker.StartServer(config.Embedded{StoreDir: t.TempDir(), Listen: "127.0.0.1:0", SyncInterval: time.Minute}, 1<<20, hclog.NewNullLogger())
+	url, stop, err := StartServer(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(server.Stop)
+	t.Cleanup(stop)
 	return Options{
-		URL: server.URL(), Dir: "/tmp", Messages: 200, Pull: 16, Connections: []int{1, 3}, Rounds: 2, Singles: 5, Takes: 5, Waiting: []int{3, 40},
+		URL: url, Dir: "/tmp", Messages: 200, Pull: 16, Connections: []int{1, 3}, Rounds: 2, Singles: 5, Takes: 5, Waiting: []int{3, 40},
 		Start: startChanged(nil),
 	}
 }
