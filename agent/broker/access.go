@@ -54,18 +54,11 @@ func (c *Client) CheckAccess(ctx context.Context, queues []config.Queue, bucket 
 }
 
 func (c *Client) unreachable() string {
-	s := c.Connection()
-	where := s.URL
-	if where == "" {
-		where = strings.Join(c.nc.DiscoveredServers(), ", ")
+	reason := c.Connection().LastError
+	if reason == "" {
+		reason = "no answer yet"
 	}
-	if where != "" {
-		where = " at " + where
-	}
-	if s.LastError == "" {
-		return "NATS cannot be reached" + where + ": no answer yet"
-	}
-	return "NATS cannot be reached" + where + ": " + s.LastError
+	return "NATS cannot be reached at " + strings.Join(c.nc.Servers(), ", ") + ": " + reason
 }
 
 func (c *Client) checkJetStream(ctx context.Context) string {
@@ -152,9 +145,8 @@ func (c *Client) checkQueue(ctx context.Context, q config.Queue) []string {
 		}
 		return problems
 	}
-	var problems []string
 	if info.Config.Retention != jetstream.LimitsPolicy {
-		problems = append(problems, fmt.Sprintf("%s: stream %s exists with %s retention and was not made by Fairlead: rename the queue or remove the stream", owner, name, info.Config.Retention))
+		return []string{fmt.Sprintf("%s: stream %s exists with %s retention and was not made by Fairlead: rename the queue or remove the stream", owner, name, info.Config.Retention)}
 	}
 	list := []try{
 		{what: "publish", subject: c.names.subjectPrefix(q.Name) + defaultClass + "." + unkeyedToken, header: elsewhere},
@@ -166,7 +158,7 @@ func (c *Client) checkQueue(ctx context.Context, q config.Queue) []string {
 	if !sameConfig(info.Config, mergeConfig(info.Config, c.streamConfig(q))) {
 		list = append(list, try{what: "change its stream " + name + " to what the file says", subject: "$JS.API.STREAM.UPDATE." + name, body: refused})
 	}
-	problems = append(problems, c.tries(ctx, owner, list)...)
+	problems := c.tries(ctx, owner, list)
 	if p := c.checkSubscribe(ctx, c.names.wakePrefix(q.Name)+"*.*"); p != "" {
 		problems = append(problems, owner+": may not listen for wake-ups: "+p)
 	}

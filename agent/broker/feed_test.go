@@ -21,6 +21,7 @@ func TestAsk(t *testing.T) {
 	}
 	r.publish(0, "b", "another tenant's")
 	r.publish(1, "a", "another level's")
+	r.caughtUp(lane, 5)
 	if answer := a.ask(lane, 3); answer.Short || payloads(answer.Messages) != "0 1 2 " || answer.Pending != 2 {
 		t.Errorf("3 of 5: %q, short %t, pending %d, %v", payloads(answer.Messages), answer.Short, answer.Pending, answer.Err)
 	}
@@ -262,7 +263,7 @@ func TestStray(t *testing.T) {
 	a.ask(lane, 1) // the lane exists
 	r.publish(0, "a", "late")
 	// The question is put in the feed's name and then forgotten, as if it had been given up.
-	if err := r.nc.PublishRequest(lane.next, a.prefix+"zzzz", []byte(`{"batch":1,"no_wait":true}`)); err != nil {
+	if err := r.nc.PublishRequest(lane.next, a.prefix+"zzzz", []byte(`{"batch":1,"expires":10000000000}`)); err != nil {
 		t.Fatal(err)
 	}
 	m := wait(t, a.strays, "the late message")

@@ -96,12 +96,7 @@ func TestFinishMany(t *testing.T) {
 	r := newRig(t, nil)
 	a := r.asker()
 	const n = 1000
-	for i := range n {
-		if _, err := r.js.PublishAsync("fl.q.orders.p0.a", []byte(fmt.Sprint(i))); err != nil {
-			t.Fatal(err)
-		}
-	}
-	wait(t, r.js.PublishAsyncComplete(), "the backlog")
+	r.backlog(n, "p0.a")
 	done := make(chan Finish, n)
 	for _, m := range a.take(a.at(0, "a"), n) {
 		r.Finish(m, func(f Finish) { done <- f })

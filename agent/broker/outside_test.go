@@ -17,6 +17,7 @@ type outside struct {
 	t    *testing.T
 	opts server.Options
 	ns   *server.Server
+	user string // "name:password@" of the next client, if the server asks
 }
 
 func newOutside(t *testing.T, change ...func(*server.Options)) *outside {
@@ -55,7 +56,7 @@ func (s *outside) stop() {
 	s.ns.WaitForShutdown()
 }
 
-func (s *outside) url() string { return "nats://127.0.0.1:" + strconv.Itoa(s.opts.Port) }
+func (s *outside) url() string { return "nats://" + s.user + "127.0.0.1:" + strconv.Itoa(s.opts.Port) }
 
 // rig is an agent that uses the server.
 func (s *outside) rig(change func(*config.Queue)) *rig {

@@ -229,12 +229,7 @@ func TestRepairPastAFullTenant(t *testing.T) {
 // One call's work is bounded, and the next goes on where it stopped, also in the search for literal wildcards.
 func TestRepairInSteps(t *testing.T) {
 	r := newRig(t, nil)
-	for i := range scanLimit + 10 {
-		if _, err := r.js.PublishAsync("fl.q.orders.p0.acme", []byte(fmt.Sprint(i))); err != nil {
-			t.Fatal(err)
-		}
-	}
-	wait(t, r.js.PublishAsyncComplete(), "the backlog")
+	r.backlog(scanLimit+10, "p0.acme")
 	r.raw("p0.*", "behind a deep backlog")
 	odd := r.odd()
 	if moved, err := r.Repair(within(t), r.q, odd); moved != 0 || err != nil {

@@ -57,7 +57,11 @@ func (r *rig) another() *rig {
 
 func connect(t *testing.T, cfg config.NATS) *Client {
 	t.Helper()
-	c, err := Connect(within(t), Options{NATS: cfg, Bucket: "fairlead", Agent: "test", Logger: hclog.NewNullLogger()})
+	bucket := "fairlead"
+	if cfg.Prefix != "fl" {
+		bucket += "-" + cfg.Prefix
+	}
+	c, err := Connect(within(t), Options{NATS: cfg, Bucket: bucket, Agent: "test", Logger: hclog.NewNullLogger()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,6 +147,18 @@ func (r *rig) raw(subject, data string, headers ...string) uint64 {
 	return ack.Sequence
 }
 
+// backlog publishes n messages on a subject, numbered from 0, and returns when they are stored.
+func (r *rig) backlog(n int, subject string) {
+	r.t.Helper()
+	before := r.stored()
+	for i := range n {
+		if err := r.nc.Publish(r.names.subjectPrefix(r.q.Name)+subject, fmt.Append(nil, i)); err != nil {
+			r.t.Fatal(err)
+		}
+	}
+	until(r.t, "the backlog is stored", func() bool { return r.stored() == before+uint64(n) })
+}
+
 // stored counts the messages in the queue's stream.
 func (r *rig) stored() uint64 {
 	r.t.Helper()
@@ -179,6 +195,15 @@ func (a *asker) at(level int, key string) *Lane {
 		key = ""
 	}
 	return a.Lane(a.r.layout(), Address{Class: Class(level), Level: min(level, a.r.q.Levels-1), Key: key})
+}
+
+// caughtUp waits until a lane that exists knows of n messages: right after a publish it may still say that it is empty.
+func (r *rig) caughtUp(lane *Lane, n uint64) {
+	r.t.Helper()
+	until(r.t, "the lane knows of its messages", func() bool {
+		consumer, err := r.js.Consumer(within(r.t), lane.stream, lane.name)
+		return err == nil && consumer.CachedInfo().NumPending == n
+	})
 }
 
 func (a *asker) ask(lane *Lane, n int) Answer {

@@ -50,9 +50,10 @@ type Stats struct {
 // longer exist count as the lowest one, messages without a priority as the default level.
 //
 // Stored is exact at one moment; the others were read a little later and are kept consistent with it. In flight is what
-// lanes wait for, less what is on record as returned. Two things cannot be seen: after an agent was killed its work
-// counts as in flight until it is delivered again; and what agents with another layout are running counts as waiting.
-// Without fair share a lane serves all tenants, and the messages in flight are counted by level only.
+// lanes wait for, less what is on record as returned; it follows a take, a finish or a return a moment later. Two things
+// cannot be seen: after an agent was killed its work counts as in flight until it is delivered again; and what agents
+// with another layout are running counts as waiting. Without fair share a lane serves all tenants, and the messages in
+// flight are counted by level only.
 //
 // The cost grows with the number of (level, key) pairs that hold messages, about 2 ms per thousand, and with the number
 // of lanes, of which it reads at most 16,384; add one read per level, at most 101. It does not grow with the number of

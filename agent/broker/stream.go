@@ -34,12 +34,12 @@ func (c *Client) EnsureStream(ctx context.Context, q config.Queue) error {
 		return fmt.Errorf("broker: stream %s: %w", name, translate(err))
 	}
 	have := stream.CachedInfo().Config
+	if have.Retention != jetstream.LimitsPolicy {
+		return fmt.Errorf("broker: stream %s exists with %s retention, not made by Fairlead: rename the queue or remove the stream", name, have.Retention)
+	}
 	want := mergeConfig(have, c.streamConfig(q))
 	if sameConfig(have, want) {
 		return nil
-	}
-	if have.Retention != jetstream.LimitsPolicy {
-		return fmt.Errorf("broker: stream %s exists with %s retention, not made by Fairlead: rename the queue or remove the stream", name, have.Retention)
 	}
 	if _, err := c.js.UpdateStream(ctx, want); err != nil {
 		return fmt.Errorf("broker: stream %s cannot be changed to what the file says: %w", name, translate(err))

@@ -1,0 +1,205 @@
+package broker
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+)
+
+type written struct {
+	revision uint64
+	err      error
+}
+
+func (r *rig) put(key, value string) written {
+	r.t.Helper()
+	done := make(chan written, 1)
+	r.Bucket().Put(key, []byte(value), func(revision uint64, err error) { done <- written{revision, err} })
+	return wait(r.t, done, "a write")
+}
+
+func (r *rig) swap(key, value string, revision uint64) written {
+	r.t.Helper()
+	done := make(chan written, 1)
+	r.Bucket().Swap(key, []byte(value), revision, func(revision uint64, err error) { done <- written{revision, err} })
+	return wait(r.t, done, "a write")
+}
+
+func (r *rig) erase(key string) written {
+	r.t.Helper()
+	done := make(chan written, 1)
+	r.Bucket().Delete(key, func(revision uint64, err error) { done <- written{revision, err} })
+	return wait(r.t, done, "a delete")
+}
+
+func (r *rig) get(key string) string {
+	e, ok := r.Bucket().Get(key)
+	if !ok || e.Deleted {
+		return "-"
+	}
+	return string(e.Value)
+}
+
+// After Sync an agent sees everything that any agent had written before.
+func TestBucketSync(t *testing.T) {
+	r := newRig(t, nil)
+	other := r.another()
+	for i := range 50 {
+		value := fmt.Sprint(i)
+		if w := r.put("a.b", value); w.err != nil || w.revision < minFence {
+			t.Fatal(w)
+		}
+		if r.get("a.b") != value {
+			t.Fatalf("the writer itself sees %s", r.get("a.b"))
+		}
+		if err := other.Bucket().Sync(within(t)); err != nil {
+			t.Fatal(err)
+		}
+		if got := other.get("a.b"); got != value {
+			t.Fatalf("after Sync the other agent sees %s, want %s", got, value)
+		}
+	}
+	if w := r.erase("a.b"); w.err != nil {
+		t.Fatal(w)
+	}
+	if err := other.Bucket().Sync(within(t)); err != nil || other.get("a.b") != "-" {
+		t.Errorf("a deleted record is %s, %v", other.get("a.b"), err)
+	}
+}
+
+// Of several agents that swap at the same revision one succeeds; the others are told, and change nothing.
+func TestBucketSwap(t *testing.T) {
+	r := newRig(t, nil)
+	other := r.another()
+	first := r.swap("x", "1", 0)
+	if first.err != nil {
+		t.Fatal(first)
+	}
+	if w := other.swap("x", "2", 0); !errors.Is(w.err, ErrConflict) {
+		t.Errorf("created twice: %+v", w)
+	}
+	second := other.swap("x", "3", first.revision)
+	if second.err != nil || second.revision <= first.revision {
+		t.Errorf("%+v after %+v", second, first)
+	}
+	if w := r.swap("x", "4", first.revision); !errors.Is(w.err, ErrConflict) {
+		t.Errorf("a stale swap: %+v", w)
+	}
+	if err := r.Bucket().Sync(within(t)); err != nil || r.get("x") != "3" {
+		t.Errorf("the record is %s, %v", r.get("x"), err)
+	}
+}
+
+// A subscriber hears of what is there, then of every change, of deletions too, and of its own keys only.
+func TestBucketSubscribe(t *testing.T) {
+	r := newRig(t, nil)
+	other := r.another()
+	r.put("p.there", "1")
+	r.put("q.foreign", "1")
+	if err := other.Bucket().Sync(within(t)); err != nil {
+		t.Fatal(err)
+	}
+	heard := make(chan string, 100)
+	other.Bucket().Subscribe("p.", func(e Entry) { heard <- fmt.Sprintf("%s=%s %t", e.Key, e.Value, e.Deleted) })
+	r.put("p.new", "2")
+	r.put("q.foreign", "2")
+	r.put("p.there", "3")
+	r.erase("p.new")
+	for _, want := range []string{"p.there=1 false", "p.new=2 false", "p.there=3 false", "p.new= true"} {
+		if got := wait(t, heard, want); got != want {
+			t.Errorf("heard %s, want %s", got, want)
+		}
+	}
+}
+
+// The watch is opened again by itself when it breaks, and then shows what was missed, deletions too.
+func TestBucketThroughARestart(t *testing.T) {
+	s := newOutside(t)
+	r, other := s.rig(nil), s.rig(nil)
+	r.put("stays", "1")
+	r.put("goes", "1")
+	if err := other.Bucket().Sync(within(t)); err != nil {
+		t.Fatal(err)
+	}
+	heard := make(chan Entry, 100)
+	other.Bucket().Subscribe("goes", func(e Entry) { heard <- e })
+	wait(t, heard, "the record")
+	s.stop()
+	if err := other.Bucket().Sync(within(t)); !errors.Is(err, ErrBucket) {
+		t.Errorf("without a server: %v", err)
+	}
+	s.start()
+	r.reconnected()
+	other.reconnected()
+	// Gone without a trace: as if it had been deleted, and its mark removed, while nobody watched.
+	e, _ := r.Bucket().Get("goes")
+	kv, err := r.js.Stream(within(t), "KV_fairlead")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := kv.DeleteMsg(within(t), e.Revision); err != nil {
+		t.Fatal(err)
+	}
+	r.put("stays", "2")
+	other.Bucket().restart <- struct{}{}
+	if e := wait(t, heard, "word of the deletion"); !e.Deleted {
+		t.Errorf("heard %+v", e)
+	}
+	until(t, "the mirror works again", func() bool { return other.Bucket().Sync(within(t)) == nil })
+	if other.get("stays") != "2" || other.get("goes") != "-" {
+		t.Errorf("the mirror shows %s and %s", other.get("stays"), other.get("goes"))
+	}
+}
+
+// A bucket that is deleted underneath is told at once. Made again, it starts above every revision that ever was.
+func TestBucketDeleted(t *testing.T) {
+	r := newRig(t, nil)
+	before := r.put("x", "old")
+	if err := r.js.DeleteStream(within(t), "KV_fairlead"); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Bucket().Sync(within(t)); !errors.Is(err, ErrBucket) {
+		t.Errorf("without a bucket: %v", err)
+	}
+	if w := r.put("x", "lost"); w.err == nil {
+		t.Error("a write without a bucket succeeded")
+	}
+	if warning, err := r.EnsureBucket(within(t), 1); err != nil || warning != "" {
+		t.Fatal(warning, err)
+	}
+	after := r.put("y", "new")
+	if after.err != nil || after.revision <= before.revision {
+		t.Errorf("revision %d follows %d, %v", after.revision, before.revision, after.err)
+	}
+	until(t, "the mirror follows the new bucket", func() bool { return r.Bucket().Sync(within(t)) == nil })
+	until(t, "the old bucket's records are gone", func() bool { return r.get("x") == "-" })
+	if r.get("y") != "new" {
+		t.Errorf("the mirror shows %s", r.get("y"))
+	}
+}
+
+// A record written while the watch opens is not taken for a deleted one.
+func TestBucketWriteWhileOpening(t *testing.T) {
+	b := newRig(t, nil).Bucket()
+	deleted := make(chan string, 10)
+	b.Subscribe("k", func(e Entry) {
+		if e.Deleted {
+			deleted <- e.Key
+		}
+	})
+	snapshot := map[string]bool{}
+	b.mu.Lock()
+	ours := b.seen + 10 // confirmed to us; the watch has not come so far
+	b.applyLocked(Entry{Key: "k", Value: []byte("v"), Revision: ours})
+	b.mu.Unlock()
+	b.complete(snapshot)
+	if e, ok := b.Get("k"); !ok || e.Revision != ours {
+		t.Error("our own record was dropped")
+	}
+	select {
+	case key := <-deleted:
+		t.Errorf("%s was announced as deleted", key)
+	case <-time.After(0):
+	}
+}
