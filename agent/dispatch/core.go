@@ -177,9 +177,16 @@ func (c *core) tick(now time.Time) {
 		if t.why == woken {
 			t.lane.delayed = false
 		}
-		if c.byRef[t.lane.ref] == t.lane { // not forgotten meanwhile
-			c.revive(t.lane, t.why, max(t.lane.wakes, 1), now)
+		if c.byRef[t.lane.ref] != t.lane { // forgotten meanwhile
+			continue
 		}
+		n := max(t.lane.wakes, 1)
+		if t.why == failed {
+			if n = t.lane.missed; t.lane.believed || t.lane.asked > 0 {
+				continue
+			}
+		}
+		c.revive(t.lane, t.why, n, now)
 	}
 	c.pump(now)
 }

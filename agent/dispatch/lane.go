@@ -71,6 +71,7 @@ type lane struct {
 	doubted  bool // asked once more after a wake-up
 	delayed  bool // a wake-up waits for its random delay
 	retry    time.Duration
+	missed   int       // messages it was believed to have when it could not be asked
 	notUntil time.Time // a sweep does not revive it before
 	used     time.Time
 	sweep    uint64 // the last one that listed it
@@ -202,11 +203,11 @@ func (c *core) revive(l *lane, reason reason, n int, now time.Time) {
 	}
 	l.count += n
 	l.used = now
-	l.doubted = reason == listed || reason == doubted
+	l.doubted = reason == listed || reason == doubted || reason == failed
 	if !l.doubted {
 		l.woken = now
 	}
-	if reason != listed {
+	if reason != listed && reason != failed {
 		c.calm(l)
 	}
 	c.refresh(l.slot)
@@ -219,6 +220,7 @@ const (
 	woken    reason = iota // a message was stored
 	returned               // one of its messages was given back
 	doubted                // it had nothing, a moment after it was woken
+	failed                 // it could not be asked
 	listed                 // a sweep lists messages, which somebody may have in hand
 )
 

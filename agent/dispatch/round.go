@@ -1,7 +1,6 @@
 package dispatch
 
 import (
-	"errors"
 	"time"
 
 	"github.com/fairlead/fairlead/agent/broker"
@@ -155,12 +154,14 @@ func (c *core) answered(a broker.Answer, now time.Time) {
 func (c *core) believe(l *lane, a broker.Answer, now time.Time) {
 	got := len(a.Messages)
 	doubt := !l.doubted && now.Sub(l.woken) < justWoken
+	before := l.count
 	l.believed, l.count = false, 0
 	switch {
 	case a.Err != nil:
-		if !errors.Is(a.Err, broker.ErrUnavailable) {
-			c.backOff(l, now)
-		}
+		// It could not be asked: what it has is as before.
+		c.backOff(l, now)
+		l.missed = max(before, l.wakes, 1)
+		c.timers.add(now.Add(l.retry), l, failed)
 	case got > 0:
 		c.calm(l)
 		// What was stored since it was asked may be counted twice: rather asked in vain than overlooked.

@@ -8,8 +8,14 @@ import (
 	"github.com/fairlead/fairlead/priority"
 )
 
-// sweepShare bounds what sweeps cost: the pause after one is at least this many times as long as it took.
-const sweepShare = 100
+const (
+	// sweepShare bounds what sweeps cost: the pause after one is at least this many times as long as it kept the server busy.
+	sweepShare = 100
+	// sweepBase and sweepPerLane are what a sweep costs a slow server at the most. What it took longer was waiting, on a
+	// busy machine, and no reason to look for work more rarely there.
+	sweepBase    = 2 * time.Millisecond
+	sweepPerLane = 5 * time.Microsecond
+)
 
 // backOffFactor is how much rarer a capsule looks that backs off for a peer.
 const backOffFactor = 3
@@ -53,7 +59,8 @@ func (c *core) startSweep(q *queue, now time.Time) {
 // swept takes in what a sweep found.
 func (c *core) swept(q *queue, s broker.Sweep, err error, now time.Time) {
 	q.sweeping = false
-	pause := max(c.poll, sweepShare*s.Took)
+	cost := min(s.Took, sweepBase+time.Duration(len(s.Lanes)+len(s.Odd))*sweepPerLane)
+	pause := max(c.poll, sweepShare*cost)
 	if q.backsOff {
 		pause = max(backOffFactor*c.poll, pause)
 		q.allowance = c.credit()
