@@ -48,7 +48,8 @@ type Bucket struct {
 	seen     uint64        // the newest revision that the watch has shown
 	moved    chan struct{} // closed when seen grows
 	restart  chan struct{} // asks the loop to open the watch again
-	markers  []marker
+	markers  []marker          // of deleted records, the oldest first
+	deleted  map[string]uint64 // the same by key: where a record is made anew, JetStream expects the mark's revision
 	probe    *probe // not written yet; Sync waits for it
 	probing  bool   // runProbes is at work
 	probes   sync.WaitGroup
@@ -66,6 +67,7 @@ type subscription struct {
 }
 
 type marker struct {
+	key      string
 	revision uint64
 	since    time.Time
 }
@@ -73,7 +75,7 @@ type marker struct {
 func newBucket(c *Client) *Bucket {
 	return &Bucket{
 		c: c, log: c.log.Named("bucket"), name: c.names.Bucket(),
-		entries: map[string]Entry{}, moved: make(chan struct{}), restart: make(chan struct{}, 1), loaded: make(chan struct{}), ended: make(chan struct{}),
+		entries: map[string]Entry{}, deleted: map[string]uint64{}, moved: make(chan struct{}), restart: make(chan struct{}, 1), loaded: make(chan struct{}), ended: make(chan struct{}),
 	}
 }
 
@@ -211,7 +213,8 @@ func (b *Bucket) applyLocked(e Entry) {
 	}
 	if e.Deleted {
 		if e.Revision > 0 {
-			b.markers = append(b.markers, marker{e.Revision, time.Now()})
+			b.markers = append(b.markers, marker{e.Key, e.Revision, time.Now()})
+			b.deleted[e.Key] = max(b.deleted[e.Key], e.Revision)
 		}
 		if _, ok := b.entries[e.Key]; !ok {
 			return
@@ -219,6 +222,7 @@ func (b *Bucket) applyLocked(e Entry) {
 		delete(b.entries, e.Key)
 	} else {
 		b.entries[e.Key] = e
+		delete(b.deleted, e.Key)
 	}
 	for _, s := range b.subs {
 		if strings.HasPrefix(e.Key, s.prefix) {
@@ -254,7 +258,11 @@ func (b *Bucket) clean() {
 	b.mu.Lock()
 	var old []uint64
 	for len(b.markers) > 0 && time.Since(b.markers[0].since) > markerAge {
-		old = append(old, b.markers[0].revision)
+		m := b.markers[0]
+		old = append(old, m.revision)
+		if b.deleted[m.key] == m.revision {
+			delete(b.deleted, m.key)
+		}
 		b.markers = b.markers[1:]
 	}
 	b.mu.Unlock()
@@ -270,7 +278,28 @@ func (b *Bucket) Put(key string, value []byte, done func(revision uint64, err er
 
 // Swap writes a record if its revision is the given one; 0 means that there must be none. It reports [ErrConflict] if not.
 func (b *Bucket) Swap(key string, value []byte, revision uint64, done func(revision uint64, err error)) {
-	b.write(key, value, nats.Header{"Nats-Expected-Last-Subject-Sequence": {strconv.FormatUint(revision, 10)}}, done)
+	mark := uint64(0)
+	if revision == 0 {
+		b.mu.Lock()
+		mark = b.deleted[key]
+		b.mu.Unlock()
+	}
+	if mark == 0 {
+		b.write(key, value, expectRevision(revision), done)
+		return
+	}
+	b.write(key, value, expectRevision(mark), func(written uint64, err error) {
+		if errors.Is(err, ErrConflict) {
+			// Another agent has removed the mark, or the record is there again: only the first is as asked for.
+			b.write(key, value, expectRevision(0), done)
+			return
+		}
+		done(written, err)
+	})
+}
+
+func expectRevision(revision uint64) nats.Header {
+	return nats.Header{"Nats-Expected-Last-Subject-Sequence": {strconv.FormatUint(revision, 10)}}
 }
 
 // Delete removes a record.

@@ -92,6 +92,28 @@ func TestBucketSwap(t *testing.T) {
 }
 
 // A subscriber hears of what is there, then of every change, of deletions too, and of its own keys only.
+// A record that was deleted can be made anew by whoever comes first, also by an agent that came after the deletion.
+func TestBucketSwapAfterDelete(t *testing.T) {
+	r := newRig(t, nil)
+	r.put("a.b", "1")
+	if w := r.erase("a.b"); w.err != nil {
+		t.Fatal(w)
+	}
+	late := r.another()
+	if w := late.swap("a.b", "2", 0); w.err != nil {
+		t.Fatalf("the agent that came later: %v", w.err)
+	}
+	if w := r.swap("a.b", "3", 0); !errors.Is(w.err, ErrConflict) {
+		t.Fatalf("the record is there again: %v", w.err)
+	}
+	if err := r.Bucket().Sync(within(t)); err != nil {
+		t.Fatal(err)
+	}
+	if got := r.get("a.b"); got != "2" {
+		t.Fatalf("it holds %s", got)
+	}
+}
+
 func TestBucketSubscribe(t *testing.T) {
 	r := newRig(t, nil)
 	other := r.another()
