@@ -48,12 +48,12 @@ func (j *journal) collect(ctx context.Context, n int, start time.Time) ([]begun,
 	all := make([]begun, 0, n)
 	lines := bufio.NewScanner(j.file)
 	for len(all) < n && lines.Scan() {
-		level, tenant, ok := strings.Cut(lines.Text(), " ")
-		number, err := strconv.Atoi(level)
-		if !ok || err != nil || number < 0 || number >= len(levels) {
+		words := strings.Split(lines.Text(), " ")
+		number, err := strconv.Atoi(words[0])
+		if len(words) < 2 || err != nil || number < 0 || number >= len(levels) {
 			return nil, fmt.Errorf("the handler wrote %q, want a level's number and a tenant", lines.Text())
 		}
-		all = append(all, begun{tenant: tenant, level: levels[number], before: len(all), wait: time.Since(start)})
+		all = append(all, begun{tenant: words[1], level: levels[number], before: len(all), wait: time.Since(start)})
 	}
 	if len(all) < n {
 		return nil, fmt.Errorf("%d of %d orders were begun: %w", len(all), n, context.Cause(ctx))

@@ -86,7 +86,7 @@ func store(ctx context.Context, nc *nats.Conn, jobs []job) (jetstream.Consumer, 
 	}
 	for i, j := range jobs {
 		message := &nats.Msg{Subject: "orders", Data: j.Data, Header: nats.Header{"Job": {strconv.Itoa(i)}}}
-		if _, err := js.PublishMsgAsync(message); err != nil {
+		if _, err := js.PublishMsgAsync(message, jetstream.WithStallWait(time.Minute)); err != nil {
 			return nil, err
 		}
 	}

@@ -31,8 +31,8 @@ func print(w io.Writer, concurrency int, fair, plain []begun) error {
 
 // section is one block of the comparison.
 func section(what string, all []group) string {
-	const line = "%-13s %6v  %14s %14s  %14s %14s\n"
-	text := fmt.Sprintf("\n%21s  %29s  %29s\n", "", "through Fairlead", "one plain consumer")
+	const line = "%-13s %6v  %15s %15s  %15s %15s\n"
+	text := fmt.Sprintf("\n%20s  %31s  %31s\n", "", "through Fairlead", "one plain consumer")
 	text += fmt.Sprintf(line, what, "orders", "p50", "p99", "p50", "p99")
 	for _, g := range all {
 		text += fmt.Sprintf(line, g.name, len(g.fair), percentile(g.fair, 50), percentile(g.fair, 99),

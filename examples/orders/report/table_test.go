@@ -22,15 +22,15 @@ func TestTableComparesWaitsByTenantAndLevel(t *testing.T) {
 	want := `10 orders were waiting, 4 were handled at a time.
 Waits: how many orders were begun before, and seconds.
 
-                                    through Fairlead             one plain consumer
-tenant        orders             p50            p99             p50            p99
-a                  7       6 (6.0 s)      9 (9.0 s)       3 (3.0 s)      6 (6.0 s)
-b                  3       3 (3.0 s)      5 (5.0 s)       8 (8.0 s)      9 (9.0 s)
+                                     through Fairlead               one plain consumer
+tenant        orders              p50             p99              p50             p99
+a                  7        6 (6.0 s)       9 (9.0 s)        3 (3.0 s)       6 (6.0 s)
+b                  3        3 (3.0 s)       5 (5.0 s)        8 (8.0 s)       9 (9.0 s)
 
-                                    through Fairlead             one plain consumer
-level         orders             p50            p99             p50            p99
-high               5       4 (4.0 s)      8 (8.0 s)       4 (4.0 s)      8 (8.0 s)
-medium             5       5 (5.0 s)      9 (9.0 s)       5 (5.0 s)      9 (9.0 s)
+                                     through Fairlead               one plain consumer
+level         orders              p50             p99              p50             p99
+high               5        4 (4.0 s)       8 (8.0 s)        4 (4.0 s)       8 (8.0 s)
+medium             5        5 (5.0 s)       9 (9.0 s)        5 (5.0 s)       9 (9.0 s)
 `
 	if out.String() != want {
 		t.Errorf("got\n%swant\n%s", out.String(), want)

@@ -1,0 +1,203 @@
+package integration
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// exampleWorkers are the workers that people copy, as they stand.
+func exampleWorkers(t *testing.T) map[string]func() *exec.Cmd {
+	t.Helper()
+	root, err := filepath.Abs("../examples/workers")
+	if err != nil {
+		t.Fatal(err)
+	}
+	built := filepath.Join(t.TempDir(), "worker")
+	if out, err := exec.Command("go", "build", "-o", built, root+"/go").CombinedOutput(); err != nil {
+		t.Fatalf("go build: %v\n%s", err, out)
+	}
+	return map[string]func() *exec.Cmd{
+		"bash":   func() *exec.Cmd { return exec.Command("bash", root+"/bash/worker.sh", "default") },
+		"python": func() *exec.Cmd { return exec.Command("python3", root+"/python/worker.py", "default") },
+		"node":   func() *exec.Cmd { return exec.Command("node", root+"/node/worker.mjs", "default") },
+		"go":     func() *exec.Cmd { return exec.Command(built, "default") },
+	}
+}
+
+// Each worker handles a mixed backlog in order, goes on when the agent is killed and started again, and drains.
+func TestExampleWorkers(t *testing.T) {
+	t.Parallel()
+	workers := exampleWorkers(t)
+	for name, worker := range workers {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cmd := worker()
+			if _, err := exec.LookPath(cmd.Args[0]); err != nil {
+				t.Skipf("no %s on this machine", cmd.Args[0])
+			}
+			s := settings{dir: folder(t), yaml: strings.NewReplacer("main", "default").Replace(rawQueue)}
+			a := startAgent(t, s)
+			a.batch("jobs", notes(5, "low", note{Priority: "low", Key: "acme"})...)
+			a.batch("jobs", notes(5, "high", note{Priority: "high", Key: "acme"})...)
+			p := start(t, name, cmd, a.env()...)
+			var want []string
+			for _, level := range []string{"high", "low"} {
+				for i := range 5 {
+					want = append(want, fmt.Sprintf("jobs p%d acme: %s%d", map[string]int{"high": 0, "low": 2}[level], level, i))
+				}
+			}
+			lines := func() []string { return strings.Split(strings.TrimSpace(p.out.String()), "\n") }
+			eventually(t, "ten messages are handled", patience, func() bool { return len(lines()) >= 10 })
+			if !slices.Equal(lines(), want) {
+				t.Errorf("handled %q, want %q", lines(), want)
+			}
+			eventually(t, "all are settled", patience, func() bool {
+				q := a.queue("jobs")
+				return q.Waiting == 0 && q.InFlight == 0
+			})
+
+			a.kill()
+			a = startAgent(t, s)
+			a.publish("jobs", "after the restart", "Fairlead-Key", "acme")
+			eventually(t, "the worker is back", patience, func() bool { return slices.Contains(lines(), "jobs p1 acme: after the restart") })
+			eventually(t, "it waits again", patience, func() bool { return a.capsule("default").Pulls == 1 && a.queue("jobs").InFlight == 0 })
+			p.signal(syscall.SIGTERM)
+			equal(t, "exit code after SIGTERM", p.wait(patience), 0)
+			equal(t, "messages handled", len(lines()), 11)
+		})
+	}
+}
+
+// The lines of the quickstart are typed as they stand, and print what it says.
+func TestQuickstart(t *testing.T) {
+	t.Parallel()
+	dir := folder(t)
+	if err := os.CopyFS(dir, os.DirFS("../examples/quickstart")); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(fairlead, "run", "--config", "fairlead.yaml")
+	cmd.Dir = dir
+	a := newAgent(t, dir, filepath.Join(dir, "run/agent.sock"))
+	a.process = start(t, "quickstart agent", cmd)
+	a.ready()
+	readme, err := os.ReadFile("../examples/quickstart/README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	steps := regexp.MustCompile("(?s)```sh\n(.*?)```\n(?:\n```text\n(.*?)```)?").FindAllStringSubmatch(string(readme), -1)
+	var script strings.Builder
+	var want []string
+	for _, step := range steps {
+		if step[2] == "" { // how to start and to stop, which this test has its own way for
+			continue
+		}
+		fmt.Fprintf(&script, "%s\necho; echo ====\n", step[1])
+		want = append(want, step[2])
+	}
+	if len(want) < 5 {
+		t.Fatalf("the README has %d steps with an output", len(want))
+	}
+	shell := exec.Command("bash", "-c", script.String())
+	shell.Dir, shell.Env = dir, environment("PATH="+filepath.Dir(fairlead)+":"+os.Getenv("PATH"))
+	out, err := shell.Output()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	got := strings.Split(strings.TrimSuffix(string(out), "====\n"), "====\n")
+	if len(got) != len(want) {
+		t.Fatalf("%d outputs of %d steps:\n%s", len(got), len(want), out)
+	}
+	for i := range want {
+		if g, w := masked(got[i]), masked(want[i]); g != w {
+			t.Errorf("step %d prints\n%s\nand the README says\n%s", i+1, g, w)
+		}
+	}
+	a.stop()
+}
+
+// masked makes outputs comparable: what differs from run to run is replaced.
+func masked(text string) string {
+	for pattern, by := range map[string]string{
+		`"(token|session|agent|version|url|server)":"[^"]*"`: `"$1":"…"`,
+		`"(seq|pid)":\d+`:                               `"$1":0`,
+		`"\d{4}-\d\d-\d\dT[^"]*"`:                       `"a time"`,
+		`"(uptime|oldest_age|age)(_seconds)":[0-9.e-]+`: `"$1$2":0`,
+		`(?mi)^(fairlead-(?:token|seq)|date): .*$`:      `$1: …`,
+		`\r`:                           ``,
+		`(?m) +$`:                      ``,
+		`(?m)^\n`:                      ``,
+		`(FAIRLEAD_SOCKET=unix://)\S+`: `$1…`,
+	} {
+		text = regexp.MustCompile(pattern).ReplaceAllString(text, by)
+	}
+	return strings.TrimSpace(text)
+}
+
+// reportLine finds a row of the report's table: name, orders, and positions at p50 and p99 in both runs.
+var reportLine = regexp.MustCompile(`(?m)^(\S+) +(\d+) +(\d+) \([\d.]+ s\) +(\d+) \([\d.]+ s\) +(\d+) \([\d.]+ s\) +(\d+) \([\d.]+ s\)$`)
+
+// Small tenants do not wait behind the big one's orders, and high orders behind nobody's low ones.
+func TestDayOfOrders(t *testing.T) {
+	args := []string{"run", "./orders/report", "-fairlead", fairlead, "-orders", "orders/orders.ndjson", "-handler", "orders/handler"}
+	orders := 10_000
+	if os.Getenv("FAIRLEAD_SLOW") == "" {
+		orders = 1500
+		// The end of the big tenant's nightly import, and the morning of all.
+		args[5] = partOfTheDay(t, 5500, orders)
+	}
+	cmd := exec.Command("go", args...)
+	cmd.Dir, cmd.Env = "../examples", environment()
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	t.Logf("%s", out)
+	rows := reportLine.FindAllStringSubmatch(string(out), -1)
+	tenants, sum := 0, 0
+	for _, row := range rows {
+		n := make([]int, len(row))
+		for i := 2; i < len(row); i++ {
+			n[i], _ = strconv.Atoi(row[i])
+		}
+		name, fair50, fair99, plain50, plain99 := row[1], n[3], n[4], n[5], n[6]
+		switch name {
+		case "high":
+			if fair99 > n[2]+8 {
+				t.Errorf("level high has %d orders, and its p99 waits for %d", n[2], fair99)
+			}
+		case "medium", "low":
+		default:
+			tenants, sum = tenants+1, sum+n[2]
+			if name != "megamart" && (fair50 >= plain50 || fair99 >= plain99) {
+				t.Errorf("%s waits for %d and %d orders through Fairlead, for %d and %d through a plain consumer", name, fair50,
+					fair99, plain50, plain99)
+			}
+		}
+	}
+	if tenants != 12 || sum != orders {
+		t.Errorf("%d tenants with %d orders in the report, want 12 with %d", tenants, sum, orders)
+	}
+}
+
+// partOfTheDay writes n orders from the given one on into a file of their own.
+func partOfTheDay(t *testing.T, from, n int) string {
+	t.Helper()
+	text, err := os.ReadFile("../examples/orders/orders.ndjson")
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.SplitAfter(string(text), "\n")
+	file := filepath.Join(t.TempDir(), "orders.ndjson")
+	if err := os.WriteFile(file, []byte(strings.Join(lines[from:from+n], "")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
