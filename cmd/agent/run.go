@@ -79,6 +79,8 @@ type runner struct {
 	path    string         // where to reload it from; "" in a trial run
 	options options
 	ready   func() error // called once it runs; may be nil
+
+	reloadLater bool // a reload was asked for before it ran
 }
 
 func (r *runner) run(ctx context.Context) error {
@@ -101,6 +103,9 @@ func (r *runner) run(ctx context.Context) error {
 	if err != nil {
 		r.stop(agent)
 		return err
+	}
+	if r.reloadLater {
+		r.reload(agent)
 	}
 	for {
 		select {
@@ -132,7 +137,8 @@ func (r *runner) start(ctx context.Context, agent instance, signals <-chan os.Si
 			return false, err
 		case s := <-signals:
 			if s == syscall.SIGHUP {
-				continue // it has just read the file
+				r.reloadLater = true // the file may have changed since it was read
+				continue
 			}
 			cancel()
 			return true, <-started

@@ -16,8 +16,13 @@ import (
 // deletesInFlight is how many deletes one connection of the bare loop has under way, as an agent does.
 const deletesInFlight = 64
 
-// maxEmpty is how many pulls in a row may bring nothing although messages wait: a few do, right after a publish.
-const maxEmpty = 10_000
+const (
+	bareAckWait = 30 * time.Second
+
+	// maxDry is how long pulls may bring nothing although messages wait. Some do right after a publish; and what nats.go
+	// gave up, because the machine stood still for a second, comes again only after the ack wait.
+	maxDry = bareAckWait + 10*time.Second
+)
 
 // bare takes b.Messages with plain nats.go, deletes each, and returns how many per second.
 func (b *bench) bare(ctx context.Context, connections int) (rate float64, err error) {
@@ -43,7 +48,7 @@ func (b *bench) bare(ctx context.Context, connections int) (rate float64, err er
 		return 0, err
 	}
 	_, err = stream.CreateConsumer(ctx, jetstream.ConsumerConfig{
-		Name: "bench", AckPolicy: jetstream.AckExplicitPolicy, AckWait: 30 * time.Second, MaxAckPending: -1,
+		Name: "bench", AckPolicy: jetstream.AckExplicitPolicy, AckWait: bareAckWait, MaxAckPending: -1,
 		MemoryStorage: true, Replicas: 1,
 	})
 	if err != nil {
@@ -142,7 +147,7 @@ func (b *bench) newBareLoop(ctx context.Context, stream string) (*bareLoop, erro
 
 // run pulls and deletes until nothing is left. The next pull is under way while deletes of the last are.
 func (l *bareLoop) run(ctx context.Context, left *atomic.Int64, pull int) error {
-	for empty := 0; empty < maxEmpty; empty++ {
+	for last := time.Now(); time.Since(last) < maxDry; {
 		want := reserve(left, int64(pull))
 		if want == 0 {
 			return l.settle(ctx)
@@ -167,7 +172,7 @@ func (l *bareLoop) run(ctx context.Context, left *atomic.Int64, pull int) error 
 		}
 		left.Add(want - got)
 		if got > 0 {
-			empty = 0
+			last = time.Now()
 		}
 	}
 	return fmt.Errorf("%w: %d did not come", ErrCount, left.Load())
