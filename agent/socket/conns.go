@@ -11,7 +11,7 @@ import (
 	"github.com/fairlead/fairlead/agent/delivery"
 )
 
-// reclaimAfter is how long a connection must have been idle before it can be closed for a new one.
+// reclaimAfter is conns.idle: most clients that go on at all go on sooner.
 const reclaimAfter = time.Second
 
 // writeSlice is how much of an answer is written under one deadline.
@@ -21,7 +21,8 @@ const writeSlice = 256 << 10
 type conns struct {
 	mu     sync.Mutex
 	max    int
-	closed bool // nothing is idle any more: what becomes idle is closed
+	idle   time.Duration // how long a connection must have been idle before it can be closed for a new one
+	closed bool          // nothing is idle any more: what becomes idle is closed
 	all    map[*conn]struct{}
 }
 
@@ -112,7 +113,7 @@ func (k *conns) admit(c *conn) bool {
 		}
 		var oldest *conn
 		for x := range k.all { // the minimum does not depend on the order
-			if x.state == http.StateIdle && x.session == nil && time.Since(x.since) >= reclaimAfter &&
+			if x.state == http.StateIdle && x.session == nil && time.Since(x.since) >= k.idle &&
 				(oldest == nil || x.since.Before(oldest.since)) {
 				oldest = x
 			}

@@ -183,8 +183,11 @@ func (f *fakeAgent) note(what ...any) {
 }
 
 func (f *fakeAgent) Drain(ctx context.Context) error {
-	if f.drain != nil {
-		return f.drain(ctx)
+	f.mu.Lock()
+	drain := f.drain
+	f.mu.Unlock()
+	if drain != nil {
+		return drain(ctx)
 	}
 	return nil
 }

@@ -109,12 +109,12 @@ func TestSlowClients(t *testing.T) {
 
 // A body that comes in drops, each within its time, is not slow as a whole.
 func TestASteadyTrickleIsServed(t *testing.T) {
-	r := newRig(t, func(o *Options) { o.Limits.BodyTimeout = 400 * time.Millisecond })
+	r := newRig(t, func(o *Options) { o.Limits.BodyTimeout = time.Second })
 	c := r.dial()
 	defer c.Close()
-	fmt.Fprintf(c, "POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: 20\r\n\r\n", ordersPath)
-	for range 20 {
-		time.Sleep(40 * time.Millisecond) // 800 ms together
+	fmt.Fprintf(c, "POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: 30\r\n\r\n", ordersPath)
+	for range 30 {
+		time.Sleep(40 * time.Millisecond) // longer than the timeout together
 		if _, err := c.Write([]byte("x")); err != nil {
 			t.Fatal(err)
 		}
@@ -166,6 +166,12 @@ func TestClientsThatBreakOff(t *testing.T) {
 // A thousand clients at once are served; beyond the cap a new one is told so, unless an idle one can make room.
 func TestThousandConnections(t *testing.T) {
 	r := newRig(t, func(o *Options) { o.Limits.Connections = 1000 })
+	idle := func(d time.Duration) {
+		r.server.conns.mu.Lock()
+		defer r.server.conns.mu.Unlock()
+		r.server.conns.idle = d
+	}
+	idle(time.Hour)
 	conns := make([]net.Conn, 1000)
 	for i := range conns {
 		conns[i] = r.dial()
@@ -184,7 +190,7 @@ func TestThousandConnections(t *testing.T) {
 	if len(r.stored()) != 1000 {
 		t.Errorf("%d were stored", len(r.stored()))
 	}
-	// All are idle for a moment only: the next one is refused, in words.
+	// None has been idle for long enough: the next one is refused, in words.
 	extra := r.dial()
 	defer extra.Close()
 	res, err := http.ReadResponse(bufio.NewReader(extra), nil)
@@ -199,7 +205,7 @@ func TestThousandConnections(t *testing.T) {
 	if s := status(conns[0]); s != 204 {
 		t.Fatalf("status %d", s)
 	}
-	time.Sleep(reclaimAfter + 10*time.Millisecond)
+	idle(0)
 	if a := r.call("POST", ordersPath, "x"); a.StatusCode != 201 {
 		t.Errorf("with a thousand idle ones: %d", a.StatusCode)
 	}

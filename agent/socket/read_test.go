@@ -97,14 +97,19 @@ func TestDrainCall(t *testing.T) {
 		t.Errorf("%d %s", a.StatusCode, a.body)
 	}
 	release := make(chan struct{})
-	r.drain = func(ctx context.Context) error {
+	onDrain := func(drain func(context.Context) error) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.drain = drain
+	}
+	onDrain(func(ctx context.Context) error {
 		select {
 		case <-release:
 			return nil
 		case <-ctx.Done():
 			return ctx.Err()
 		}
-	}
+	})
 	for _, wait := range []string{"0s", "50ms"} {
 		if a := r.call("POST", "/v1/drain?wait="+wait, ""); a.StatusCode != 202 || a.body != "{\"state\":\"draining\"}\n" {
 			t.Errorf("wait %s: %d %s", wait, a.StatusCode, a.body)
@@ -115,7 +120,7 @@ func TestDrainCall(t *testing.T) {
 		t.Errorf("%d %s", a.StatusCode, a.body)
 	}
 	wantError(t, r.call("POST", "/v1/drain?wait=5", ""), 400, api.CodeBadRequest)
-	r.drain = func(context.Context) error { return errors.New("broken") }
+	onDrain(func(context.Context) error { return errors.New("broken") })
 	wantError(t, r.call("POST", "/v1/drain", ""), 500, api.CodeInternal)
 }
 

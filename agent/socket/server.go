@@ -56,7 +56,7 @@ func New(l *Listener, o Options) (*Server, error) {
 		stopped:  make(chan struct{}),
 	}
 	s.bodies.free.Store(s.limits.AllBodyBytes)
-	s.conns = conns{max: s.limits.Connections, all: make(map[*conn]struct{})}
+	s.conns = conns{max: s.limits.Connections, idle: reclaimAfter, all: make(map[*conn]struct{})}
 	s.stopping, s.beginStop = context.WithCancel(context.Background())
 	s.base, s.abandon = context.WithCancel(context.Background())
 	s.http = &http.Server{
