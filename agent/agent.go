@@ -20,7 +20,7 @@ import (
 )
 
 // startPatience is how long Start waits for NATS before it opens the sockets without it.
-const startPatience = 5 * time.Second
+const startPatience = 2 * time.Second
 
 // Options are what an agent needs besides its file.
 type Options struct {
@@ -119,11 +119,17 @@ func (a *Agent) start(ctx context.Context) error {
 	a.defs.start()
 	select {
 	case <-a.defs.ready:
+	case <-a.fatal:
+		return a.Err()
 	case <-patience.Done():
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		a.log.Warn("starting without NATS: publishes are refused and pulls wait until it is there", "nats", a.client.Connection().LastError)
+		if c := a.client.Connection(); c.Connected {
+			a.log.Warn("starting before everything is set up in NATS: pulls wait until it is")
+		} else {
+			a.log.Warn("starting without NATS: publishes are refused and pulls wait until it is there", "error", c.LastError)
+		}
 	}
 	go a.watchConflict()
 	return a.serve()

@@ -93,6 +93,10 @@ func (d *definer) until(what string, step func(context.Context) error) bool {
 		if d.ctx.Err() != nil {
 			return false
 		}
+		if errors.Is(err, group.ErrDuplicateAgent) {
+			d.a.die(err)
+			return false
+		}
 		d.a.setWarning(what + ": " + err.Error())
 		if try < 3 || try%20 == 0 {
 			d.a.log.Warn("cannot be set up yet; trying again", "what", what, "error", err)

@@ -45,13 +45,13 @@ type Bucket struct {
 	mu       sync.Mutex
 	entries  map[string]Entry
 	subs     []subscription
-	seen     uint64        // the newest revision that the watch has shown
-	moved    chan struct{} // closed when seen grows
-	restart  chan struct{} // asks the loop to open the watch again
+	seen     uint64            // the newest revision that the watch has shown
+	moved    chan struct{}     // closed when seen grows
+	restart  chan struct{}     // asks the loop to open the watch again
 	markers  []marker          // of deleted records, the oldest first
 	deleted  map[string]uint64 // the same by key: where a record is made anew, JetStream expects the mark's revision
-	probe    *probe // not written yet; Sync waits for it
-	probing  bool   // runProbes is at work
+	probe    *probe            // not written yet; Sync waits for it
+	probing  bool              // runProbes is at work
 	probes   sync.WaitGroup
 	ended    chan struct{} // closed by Stop
 	end      sync.Once

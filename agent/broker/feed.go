@@ -121,7 +121,7 @@ func (f *Feed) send(q *question) {
 	body = strconv.AppendInt(body, int64(q.left), 10)
 	body = append(body, `,"no_wait":true}`...)
 	if err := f.c.nc.PublishRequest(q.lane.next, f.prefix+strconv.FormatUint(q.id, 36), body); err != nil {
-		f.finish(q, func(a *Answer) { a.Err = fmt.Errorf("%w: %w", ErrUnavailable, err) })
+		f.finish(q, func(a *Answer) { a.Err = translate(err) })
 	}
 }
 

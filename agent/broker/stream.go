@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/fairlead/fairlead/config"
@@ -173,6 +174,8 @@ func translate(err error) error {
 		return nil
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, jetstream.ErrJetStreamNotEnabled):
 		return fmt.Errorf("%w: %w", ErrUnavailable, err)
+	case errors.Is(err, nats.ErrReconnectBufExceeded):
+		return ErrUnavailable // nats.go's way to say that it is not connected
 	case isConnectionError(err):
 		return fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}

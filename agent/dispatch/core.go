@@ -29,8 +29,9 @@ type effects interface {
 }
 
 const (
-	// roundLimit is how long a round waits for its answers. A question that has none by then goes on without the round.
-	roundLimit = 100 * time.Millisecond
+	// roundLimit is how long a round waits for its answers. A question that has none by then goes on without the round. Lanes
+	// answer within a millisecond; making one anew on a busy server takes longer, and going on without it would be unfair.
+	roundLimit = 500 * time.Millisecond
 	// recheckAfter is when a lane that was just woken and had nothing is asked once more: JetStream can say "no messages"
 	// for a moment after it has stored one.
 	recheckAfter = 2 * time.Millisecond

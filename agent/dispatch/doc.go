@@ -38,7 +38,7 @@
 //   - With work that is believed in and free credit, a question is under way. Work that is not believed in is found by the
 //     next sweep.
 //   - A message that was taken is handed to a pull, or returned; a pull that has ended gets nothing.
-//   - No question without an answer holds anybody up for longer than 100 ms.
+//   - No question without an answer holds anybody up for longer than half a second.
 //
 // # Non-guarantees
 //
