@@ -45,6 +45,7 @@ type Agent struct {
 	app      *socket.Server
 	admin    *socket.Server
 	defs     *definer
+	roles    *roles
 
 	appListener   *socket.Listener
 	adminListener *socket.Listener
@@ -110,6 +111,7 @@ func (a *Agent) start(ctx context.Context) error {
 		Interval: a.cfg.Coordination.HeartbeatInterval, StaleAfter: a.cfg.Coordination.StaleAfter,
 		Capsules: groupCapsules(a.cfg), Definitions: a.cfg.Queues, Logger: a.log.Named("group"),
 	})
+	a.roles = newRoles(a)
 	if err := a.makeCapsules(); err != nil {
 		return err
 	}
@@ -141,7 +143,7 @@ func (a *Agent) makeCapsules() error {
 		c, err := dispatch.New(dispatch.Options{
 			Name: name, Queues: cc.Queues, Concurrency: cc.Concurrency, PollInterval: a.cfg.Agent.PollInterval, Seed: seed(a.client.Boot(), name),
 			Broker: a.client, Logger: a.log.Named("capsule").With("capsule", name),
-			Demand: func(on bool) { a.group.SetDemand(name, on) },
+			Demand: func(on bool) { a.roles.setDemand(name, on) },
 		})
 		if err != nil {
 			return err
@@ -223,6 +225,7 @@ func (a *Agent) groupChanged(change group.Change) {
 			}
 			a.capsules[cc.Name].SetRivals(rivals)
 		}
+		a.roles.review()
 	}
 	if len(change.Queues) > 0 {
 		a.defs.changed(change.Queues)

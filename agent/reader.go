@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"slices"
 	"time"
 	"unicode/utf8"
 
@@ -32,17 +33,26 @@ func (e engine) Status(context.Context) (*api.AgentStatus, error) {
 			Delivered: st.Delivered, LanePulls: st.LanePulls, EmptyPulls: st.EmptyPulls, Queues: []api.CapsuleQueue{},
 		}
 		for _, q := range st.Queues {
-			c.Queues = append(c.Queues, api.CapsuleQueue{Name: q.Name, Lanes: q.Lanes})
+			who := a.roles.backsOffFor(name, q.Name)
+			c.Queues = append(c.Queues, api.CapsuleQueue{Name: q.Name, Lanes: q.Lanes, BacksOff: who != "", BackOffFor: who})
 		}
 		s.Capsules = append(s.Capsules, c)
 	}
 	for _, p := range a.group.Peers() {
+		if !slices.ContainsFunc(p.Queues, a.serves) {
+			continue
+		}
 		s.Peers = append(s.Peers, api.Peer{
 			Agent: p.Agent, Capsule: p.Capsule, Queues: p.Queues, ConsumerPriority: p.ConsumerPriority, Demand: p.Demand,
 			AgeSeconds: p.Age.Seconds(),
 		})
 	}
 	return s, nil
+}
+
+// serves tells whether a capsule of this agent reads the queue.
+func (a *Agent) serves(queue string) bool {
+	return slices.ContainsFunc(a.settings().Capsules, func(c config.Capsule) bool { return slices.Contains(c.Queues, queue) })
 }
 
 // setWarning replaces what keeps the agent from being set up; "" is nothing.

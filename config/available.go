@@ -38,7 +38,6 @@ var pendingQueue = []pending[Queue]{
 }
 
 var pendingCapsule = []pending[Capsule]{
-	{"consumer_priority", func(c *Capsule) bool { return c.ConsumerPriority != 0 }, "0"},
 	{"single_active_consumer", func(c *Capsule) bool { return c.SingleActiveConsumer }, "false"},
 }
 

@@ -41,7 +41,7 @@ func TestUnavailableSettingsAreRefusedNotIgnored(t *testing.T) {
 		{"queue", "sources: []", ""},
 		{"queue", "fair_share: {key_from: {header: X}}", "4:26: queues[0].fair_share.key_from: not available yet in this version; remove it"},
 		{"queue", "fair_share: {weights: {a: 3}}", ""},
-		{"capsule", "consumer_priority: 1", "6:22: capsules[0].consumer_priority: not available yet in this version; remove it or write 0"},
+		{"capsule", "consumer_priority: 1", ""},
 		{"capsule", "consumer_priority: 0", ""},
 		{"capsule", "single_active_consumer: true", "6:27: capsules[0].single_active_consumer: not available yet in this version; remove it or write false"},
 	} {

@@ -273,6 +273,12 @@ func (c *Capsule) Drain() { c.box.put(func(k *core, now time.Time) { k.drain(now
 // SetRivals says how many other live agents have demand on the capsule's queues.
 func (c *Capsule) SetRivals(n int) { c.box.put(func(k *core, _ time.Time) { k.rivals = n }) }
 
+// SetBackOff says whether a live peer of higher consumer priority serves a queue. While one does, wake-ups of the queue are
+// ignored, and it is looked over only every third poll interval, each time with at most the free credit.
+func (c *Capsule) SetBackOff(queue string, on bool) {
+	c.box.put(func(k *core, now time.Time) { k.setBackOff(queue, on, now) })
+}
+
 // SetConcurrency changes the number of slots. Slots in use stay in use.
 func (c *Capsule) SetConcurrency(n int) {
 	c.box.put(func(k *core, now time.Time) { k.concurrency = n; k.pump(now) })

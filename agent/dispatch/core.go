@@ -72,11 +72,12 @@ type core struct {
 	timers    timers
 	connected bool
 	draining  bool
-	rivals    int          // other live agents with demand on one of the queues
-	held      []*lane      // lanes with messages that arrived outside of a round
-	asked     int          // questions without an answer
-	doubts    int          // lanes that are about to be asked once more
-	pending   []Definition // put off until no round is under way
+	backsOff  map[string]bool // by queue: a peer of higher consumer priority serves it
+	rivals    int             // other live agents with demand on one of the queues
+	held      []*lane         // lanes with messages that arrived outside of a round
+	asked     int             // questions without an answer
+	doubts    int             // lanes that are about to be asked once more
+	pending   []Definition    // put off until no round is under way
 
 	delivered, lanePulls, emptyPulls uint64
 }
@@ -89,7 +90,7 @@ type coreOptions struct {
 }
 
 func newCore(src source, eff effects, o coreOptions) *core {
-	return &core{coreOptions: o, src: src, eff: eff, rng: rand.New(rand.NewPCG(o.seed, 1)), byRef: map[*broker.Lane]*lane{}}
+	return &core{coreOptions: o, src: src, eff: eff, rng: rand.New(rand.NewPCG(o.seed, 1)), byRef: map[*broker.Lane]*lane{}, backsOff: map[string]bool{}}
 }
 
 // ask adds a pull.

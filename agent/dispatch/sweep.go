@@ -22,17 +22,22 @@ const backOffFactor = 3
 
 // setBackOff says whether a live peer of higher consumer priority serves a queue.
 func (c *core) setBackOff(name string, on bool, now time.Time) {
-	q := c.queueNamed(name)
-	if q == nil || q.backsOff == on {
+	if c.backsOff[name] == on {
 		return
 	}
-	q.backsOff, q.allowance = on, 0
-	if on {
-		q.nextSweep = now.Add(backOffFactor * c.poll)
-	} else {
-		q.nextSweep = now // whatever was stored meanwhile
+	c.backsOff[name] = on
+	if q := c.queueNamed(name); q != nil {
+		c.applyBackOff(q, now)
+		c.pump(now)
 	}
-	c.pump(now)
+}
+
+func (c *core) applyBackOff(q *queue, now time.Time) {
+	q.backsOff, q.allowance = c.backsOff[q.layout.Queue], 0
+	q.nextSweep = now // whatever was stored meanwhile
+	if q.backsOff {
+		q.nextSweep = now.Add(backOffFactor * c.poll)
+	}
 }
 
 // sweepIfDue looks for work that no wake-up told of, while there is credit for it.
@@ -133,12 +138,12 @@ func (c *core) applyChanges(now time.Time) {
 			c.reweigh(old, def)
 			continue
 		}
-		q := c.newQueue(def, now)
+		q := c.newQueue(def)
+		c.applyBackOff(q, now)
 		if old == nil {
 			c.insert(q)
 			continue
 		}
-		q.backsOff = old.backsOff
 		for i := range c.queues {
 			if c.queues[i] == old {
 				c.queues[i] = q
@@ -159,12 +164,11 @@ func (c *core) insert(q *queue) {
 	c.queues = slices.Insert(c.queues, i, q)
 }
 
-func (c *core) newQueue(def Definition, now time.Time) *queue {
+func (c *core) newQueue(def Definition) *queue {
 	return &queue{
 		layout: def.Layout, guard: def.Guard, weights: def.Weights,
 		sched: priority.New(def.Layout.Levels, def.Guard, c.seed),
 		slots: map[slotKey]*slot{}, lanes: map[broker.Address]*lane{},
-		nextSweep: now,
 	}
 }
 
