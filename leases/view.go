@@ -210,7 +210,7 @@ func (m *Machine) Gone(now time.Time) {
 // watchdog asks for a new watch when the present one should have shown something long ago.
 func (m *Machine) watchdog(now time.Time) {
 	v := &m.view
-	if v.behind.IsZero() || !m.connected {
+	if v.behind.IsZero() || !m.connected || !m.wanted {
 		return
 	}
 	if at := v.behind.Add(m.cfg.patience()); now.Before(at) {

@@ -1,0 +1,190 @@
+package kvstore_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/fairlead/fairlead/leases"
+	"github.com/fairlead/fairlead/leases/kvstore"
+)
+
+// agent is a candidate on a real server.
+type agent struct {
+	*leases.Runner
+	t     *testing.T
+	js    jetstream.JetStream
+	fence atomic.Uint64 // of the latest tenure
+	lost  atomic.Uint64 // the latest reason
+}
+
+func (a *agent) Acquired(fence uint64)               { a.fence.Store(fence) }
+func (a *agent) Lost(_ uint64, reason leases.Reason) { a.lost.Store(uint64(reason)) }
+func (a *agent) HandOver()                           { a.Idle() }
+func (a *agent) Keep()                               {}
+
+func newAgent(t *testing.T, ns *server.Server, id string, ttl time.Duration) *agent {
+	t.Helper()
+	a := &agent{t: t, js: connect(t, ns)}
+	runner, err := leases.NewRunner(kvstore.New(a.js, bucket, "lease.orders"), leases.Config{ID: id, Boot: id, TTL: ttl, Stay: ttl / 5}, a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.Runner = runner
+	a.Start()
+	a.Want()
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		if err := a.Stop(ctx); err != nil && !errors.Is(err, leases.ErrNotReleased) {
+			t.Errorf("%s: Stop: %v", id, err)
+		}
+	})
+	return a
+}
+
+// wait returns how long it takes until something is so.
+func wait(t *testing.T, what string, so func() bool) time.Duration {
+	t.Helper()
+	began := time.Now()
+	for !so() {
+		if time.Since(began) > patience {
+			t.Fatalf("%s: not within %s", what, patience)
+		}
+		time.Sleep(time.Millisecond)
+	}
+	return time.Since(began)
+}
+
+func (a *agent) holds() bool {
+	_, ok := a.Trusted(time.Now())
+	return ok
+}
+
+// holding starts a holder and a standby.
+func holding(t *testing.T, ttl time.Duration) (ns *server.Server, admin jetstream.JetStream, first, second *agent) {
+	ns = startServer(t)
+	admin = connect(t, ns)
+	createBucket(t, admin)
+	first = newAgent(t, ns, "first", ttl)
+	wait(t, "the first holds", first.holds)
+	second = newAgent(t, ns, "second", ttl)
+	wait(t, "the second stands by", func() bool { return second.Status().Holder == "first" })
+	return ns, admin, first, second
+}
+
+func TestLeaseCleanStop(t *testing.T) {
+	_, _, first, second := holding(t, 10*time.Second)
+	began := time.Now()
+	if err := first.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	wait(t, "takeover", second.holds)
+	if took := time.Since(began); took > 250*time.Millisecond {
+		t.Errorf("takeover after %s", took)
+	}
+	if second.fence.Load() <= first.fence.Load() {
+		t.Errorf("fence %d after %d", second.fence.Load(), first.fence.Load())
+	}
+}
+
+func TestLeaseHolderLosesItsConnection(t *testing.T) {
+	const ttl = 2 * time.Second
+	_, _, first, second := holding(t, ttl)
+	first.js.Conn().Close() // nothing tells the runner: the end of trust has to
+	began := time.Now()
+	for !second.holds() {
+		if first.holds() && time.Since(began) > ttl*2/3 {
+			t.Fatal("the holder trusts on")
+		}
+		if time.Since(began) > ttl+500*time.Millisecond {
+			t.Fatal("no takeover")
+		}
+		time.Sleep(time.Millisecond)
+	}
+	if first.holds() {
+		t.Error("two hold the lease")
+	}
+}
+
+func TestLeaseHandOver(t *testing.T) {
+	_, _, first, second := holding(t, 2*time.Second)
+	first.Peers(0, []leases.Peer{{ID: "second", Priority: 1}})
+	second.Peers(1, []leases.Peer{{ID: "first", Priority: 0}})
+	wait(t, "handed over", second.holds)
+	if why := leases.Reason(first.lost.Load()); why != leases.HandedOver {
+		t.Errorf("the holder lost it: %s", why)
+	}
+}
+
+func TestLeaseBucketDeleted(t *testing.T) {
+	_, admin, first, second := holding(t, 10*time.Second)
+	if err := admin.DeleteStream(t.Context(), "KV_"+bucket); err != nil {
+		t.Fatal(err)
+	}
+	if took := wait(t, "the holder stops", func() bool { return !first.holds() }); took > 250*time.Millisecond {
+		t.Errorf("the holder went on for %s", took)
+	}
+	wait(t, "it says so", func() bool { return errors.Is(first.Status().Problem, leases.ErrGone) })
+	old := first.fence.Load()
+	createBucket(t, admin)
+	if took := wait(t, "work resumes", func() bool { return first.holds() || second.holds() }); took > 2*time.Second {
+		t.Errorf("work resumes after %s", took)
+	}
+	if fence := max(first.fence.Load(), second.fence.Load()); fence <= old {
+		t.Errorf("fence %d after %d", fence, old)
+	}
+}
+
+func TestLeaseServerRestarts(t *testing.T) {
+	const ttl = 2 * time.Second
+	opts := &server.Options{ServerName: "test", Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(), NoSigs: true, NoLog: true}
+	start := func() *server.Server {
+		ns, err := server.NewServer(opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ns.Start()
+		if !ns.ReadyForConnections(patience) {
+			t.Fatal("the server does not start")
+		}
+		return ns
+	}
+	ns := start()
+	defer func() { ns.Shutdown(); ns.WaitForShutdown() }()
+	opts.Port = ns.Addr().(*net.TCPAddr).Port // the same one after a restart
+	createBucket(t, connect(t, ns))
+	first := newAgent(t, ns, "first", ttl)
+	second := newAgent(t, ns, "second", ttl)
+	fence := uint64(0)
+	for round := range 3 {
+		wait(t, "somebody holds", func() bool {
+			if first.holds() && second.holds() {
+				t.Fatal("two hold the lease")
+			}
+			return first.holds() || second.holds()
+		})
+		if now := max(first.fence.Load(), second.fence.Load()); now < fence {
+			t.Errorf("fence %d after %d", now, fence)
+		} else {
+			fence = now
+		}
+		ns.Shutdown()
+		ns.WaitForShutdown()
+		if round == 1 {
+			wait(t, "trust ends", func() bool { return !first.holds() && !second.holds() })
+		}
+		ns = start()
+		back := time.Now()
+		wait(t, "somebody holds again", func() bool { return first.holds() || second.holds() })
+		if took := time.Since(back); took > ttl+time.Second {
+			t.Errorf("nobody held the lease for %s after the server was back", took)
+		}
+	}
+}
