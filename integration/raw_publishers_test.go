@@ -25,16 +25,21 @@ func TestPlainNATSClientsPublish(t *testing.T) {
 	publish("fl.q.jobs.p2.acme", "low of acme")
 	publish("fl.q.jobs.d.acme", "default of acme")
 	publish("fl.q.jobs.p0._", "high, unkeyed", "Content-Type", "text/plain", "X-Trace", "abc", "Fairlead-Id", "id 1")
-	got := a.app("main").take(3, 3)
-	equal(t, "first", string(got[0].Payload()), "high, unkeyed")
-	equal(t, "its key", got[0].Key, "")
-	equal(t, "its content type", got[0].ContentType, "text/plain")
-	equal(t, "its header", got[0].Headers["x-trace"], "abc")
-	equal(t, "its id", got[0].ID, "id 1")
-	equal(t, "second", string(got[1].Payload()), "default of acme")
-	equal(t, "its level", got[1].Priority, 1)
-	equal(t, "third", string(got[2].Payload()), "low of acme")
-	equal(t, "its key", got[2].Key, "acme")
+	got := map[string]api.Delivery{}
+	for _, d := range a.app("main").take(3, 3) {
+		got[string(d.Payload())] = d
+	}
+	for payload, want := range map[string]struct {
+		level int
+		key   string
+	}{"high, unkeyed": {0, ""}, "default of acme": {1, "acme"}, "low of acme": {2, "acme"}} {
+		equal(t, "level of "+payload, got[payload].Priority, want.level)
+		equal(t, "key of "+payload, got[payload].Key, want.key)
+	}
+	high := got["high, unkeyed"]
+	equal(t, "content type", high.ContentType, "text/plain")
+	equal(t, "header", high.Headers["x-trace"], "abc")
+	equal(t, "id", high.ID, "id 1")
 
 	a.stop()
 	publish("fl.q.jobs.p1.acme", "while no agent ran")
