@@ -91,7 +91,6 @@ func TestBucketSwap(t *testing.T) {
 	}
 }
 
-// A subscriber hears of what is there, then of every change, of deletions too, and of its own keys only.
 // A record that was deleted can be made anew by whoever comes first, also by an agent that came after the deletion.
 func TestBucketSwapAfterDelete(t *testing.T) {
 	r := newRig(t, nil)
@@ -114,6 +113,7 @@ func TestBucketSwapAfterDelete(t *testing.T) {
 	}
 }
 
+// A subscriber hears of what is there, then of every change, of deletions too, and of its own keys only.
 func TestBucketSubscribe(t *testing.T) {
 	r := newRig(t, nil)
 	other := r.another()

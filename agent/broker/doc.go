@@ -26,10 +26,17 @@
 // deleting it from the stream, and the deletion is confirmed before anybody is told; it is returned by a negative
 // acknowledgement, after its attempts and its not-before time were written to the coordination bucket.
 //
+// # Looking and repairing
+//
+// [Client.Peek] and [Client.Stats] look at a queue without taking from it, and ask the stream's leader. What raw
+// publishers put on subjects that no lane reads, a sweep finds, and [Client.Repair] moves to where it belongs: the copy is
+// stored first, once, and only then the original is deleted.
+//
 // # Guarantees
 //
 //   - A message that was stored is finished only by [Client.Finish]; a crash at any moment leaves it in the stream.
-//   - [Finished] is reported at most once per message, whoever finishes it.
+//   - [Finished] is reported at most once per message, whoever finishes it, unless the connection broke over a finish: then
+//     the one who repeats it takes the credit, even if somebody else was faster.
 //   - Every question to a lane gets exactly one answer, also when the connection breaks or the lane is lost.
 //   - A message that arrives for a question that was given up is reported or returned, never dropped.
 //   - No byte of a key changes a subject's number of tokens, a filter or a consumer's name: keys are encoded reversibly
@@ -42,5 +49,7 @@
 //   - A lane that is made again starts at the oldest message still in the stream, running work included. This agent
 //     recognises its own; work that another agent is running at that moment can be delivered a second time.
 //   - Between agents, returned messages come back in the order in which JetStream received the returns.
+//   - A repair stores one copy as long as whoever repeats it does so inside the queue's dedup window. In a queue that is
+//     full of nothing but messages on unusable subjects it has no room to work; raise the limit for a moment.
 //   - An acknowledged write is on disk within the server's sync interval, not at once.
 package broker

@@ -272,6 +272,24 @@ func TestStray(t *testing.T) {
 	}
 }
 
+// The same when the question is given up in the very moment in which its message arrives.
+func TestStrayInTheMoment(t *testing.T) {
+	r := newRig(t, nil)
+	var a *asker
+	r.Live = func(*Message) bool { // asked while the message is being received
+		a.connection(false)
+		return false
+	}
+	a = r.asker()
+	r.publish(0, "a", "late")
+	if answer := a.ask(a.at(0, "a"), 1); !errors.Is(answer.Err, ErrUnavailable) || len(answer.Messages) != 0 {
+		t.Errorf("answered %+v", answer)
+	}
+	if m := wait(t, a.strays, "the late message"); string(m.Data) != "late" {
+		t.Errorf("%+v", m)
+	}
+}
+
 func TestFeedClosed(t *testing.T) {
 	r := newRig(t, nil)
 	a := r.asker()

@@ -76,6 +76,28 @@ func TestReturnLater(t *testing.T) {
 	}
 }
 
+// An agent that has just come learns of delays before it hands anything out of a lane that it makes.
+func TestReturnLaterNewAgent(t *testing.T) {
+	r := newRig(t, nil)
+	a := r.asker()
+	lane := a.at(0, "a")
+	for i := range 20 {
+		r.publish(0, "a", fmt.Sprint(i))
+	}
+	for _, m := range a.take(lane, 20) {
+		r.giveBack(m, Return{Counts: AnAttempt, NotBefore: time.Now().Add(time.Hour)})
+	}
+	if err := r.js.DeleteConsumer(within(t), lane.stream, lane.name); err != nil {
+		t.Fatal(err)
+	}
+	fresh := &rig{connect(t, config.NATS{URLs: []string{r.Connection().URL}, Prefix: "fl"}), t, r.q}
+	b := fresh.asker()
+	fresh.Bucket().Start() // and no waiting for it
+	if answer := b.ask(lane, 20); len(answer.Messages) != 0 || answer.Held != 20 {
+		t.Errorf("handed out %s, held %d, %v", payloads(answer.Messages), answer.Held, answer.Err)
+	}
+}
+
 // How often a message was tried is told truly, whatever happens between the tries.
 func TestAttempts(t *testing.T) {
 	type step struct {
