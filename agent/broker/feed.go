@@ -46,11 +46,16 @@ type Feed struct {
 
 	mu     sync.Mutex
 	serial uint64
-	lanes  map[string]*laneState // by consumer
-	open   map[uint64]*question  // by id
+	lanes  map[consumer]*laneState
+	open   map[uint64]*question // by id
 	timer  *time.Timer
 	closed bool
 }
+
+// consumer names a lane's consumer. Lanes of two queues of one shape have the same name, in different streams.
+type consumer struct{ stream, name string }
+
+func (l *Lane) consumer() consumer { return consumer{l.stream, l.name} }
 
 type laneState struct {
 	lane *Lane
@@ -69,7 +74,7 @@ type question struct {
 
 // NewFeed opens a feed.
 func (c *Client) NewFeed(sink func(Answer), stray func(*Message)) (*Feed, error) {
-	f := &Feed{c: c, prefix: c.nc.NewInbox() + ".", sink: sink, stray: stray, lanes: map[string]*laneState{}, open: map[uint64]*question{}}
+	f := &Feed{c: c, prefix: c.nc.NewInbox() + ".", sink: sink, stray: stray, lanes: map[consumer]*laneState{}, open: map[uint64]*question{}}
 	sub, err := c.nc.Subscribe(f.prefix+"*", f.receive)
 	if err != nil {
 		return nil, fmt.Errorf("broker: %w", err)
@@ -89,10 +94,10 @@ func (f *Feed) Ask(lane *Lane, n int) {
 	f.mu.Lock()
 	f.serial++
 	q := &question{lane: lane, id: f.serial, left: n, answer: Answer{Lane: lane}, sent: time.Now()}
-	state := f.lanes[lane.name]
+	state := f.lanes[lane.consumer()]
 	if state == nil {
 		state = &laneState{lane: lane}
-		f.lanes[lane.name] = state
+		f.lanes[lane.consumer()] = state
 	}
 	closed, made := f.closed, state.made
 	if !closed {
@@ -133,7 +138,7 @@ func (f *Feed) finish(q *question, how func(*Answer)) {
 		return
 	}
 	delete(f.open, q.id)
-	if state := f.lanes[q.lane.name]; state != nil && state.open == q {
+	if state := f.lanes[q.lane.consumer()]; state != nil && state.open == q {
 		state.open = nil
 	}
 	how(&q.answer)
@@ -157,7 +162,7 @@ func (f *Feed) make(q *question) {
 		return
 	}
 	f.mu.Lock()
-	if state := f.lanes[q.lane.name]; state != nil {
+	if state := f.lanes[q.lane.consumer()]; state != nil {
 		state.made = true
 	}
 	q.sent = time.Now()
@@ -181,7 +186,7 @@ func (f *Feed) receive(m *nats.Msg) {
 		return
 	}
 	f.mu.Lock()
-	state := f.lanes[meta.Consumer]
+	state := f.lanes[consumer{meta.Stream, meta.Consumer}]
 	var q *question
 	if state != nil {
 		q = state.open
@@ -275,7 +280,7 @@ func (f *Feed) lost(q *question) {
 
 func (f *Feed) unmake(lane *Lane) {
 	f.mu.Lock()
-	if state := f.lanes[lane.name]; state != nil {
+	if state := f.lanes[lane.consumer()]; state != nil {
 		state.made = false
 	}
 	f.mu.Unlock()
@@ -285,8 +290,8 @@ func (f *Feed) unmake(lane *Lane) {
 // consumer by itself when nobody asks it.
 func (f *Feed) Forget(lane *Lane) {
 	f.mu.Lock()
-	if state := f.lanes[lane.name]; state != nil && state.open == nil {
-		delete(f.lanes, lane.name)
+	if state := f.lanes[lane.consumer()]; state != nil && state.open == nil {
+		delete(f.lanes, lane.consumer())
 	}
 	f.mu.Unlock()
 }
