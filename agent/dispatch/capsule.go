@@ -118,7 +118,7 @@ func (c *Capsule) run() {
 		now := time.Now()
 		// Wake-ups first: whatever is picked below should know of them.
 		for _, key := range full.order {
-			if q := c.core.queueNamed(key.queue); q != nil {
+			if q := c.core.current(key.layout); q != nil {
 				note := full.wakes[key]
 				c.core.wake(q, key.address, note.weight, note.n, now)
 			}
@@ -197,7 +197,7 @@ func (c *Capsule) Define(def config.Queue) {
 		// The watch follows the layout; the new one opens before the old one closes.
 		stop, err := c.o.Broker.Watch(d.Layout, func(w broker.Wake) {
 			if w.Known {
-				c.box.wake(wakeKey{d.Layout.Queue, w.Address}, w.Weight)
+				c.box.wake(wakeKey{&d.Layout, w.Address}, w.Weight)
 				return
 			}
 			c.box.put(func(k *core, now time.Time) { k.sweepSoon(d.Layout.Queue, now) })
@@ -248,6 +248,13 @@ func (c *Capsule) Pull(ctx context.Context, r Request) ([]*broker.Message, error
 					return o.messages, nil
 				}
 			case <-c.done:
+				select { // both can have happened
+				case o := <-answer:
+					if len(o.messages) > 0 {
+						return o.messages, nil
+					}
+				default:
+				}
 			}
 			return nil, ctx.Err()
 		}
@@ -260,9 +267,11 @@ func (c *Capsule) Released(n int) {
 }
 
 // Returned says that a message waits in its lane again, from a time on; the zero time is now.
-func (c *Capsule) Returned(m *broker.Message, at time.Time) { c.Available(m.Queue, m.Lane.Address, at) }
+func (c *Capsule) Returned(m *broker.Message, at time.Time) {
+	c.Available(m.Queue, broker.Address{Class: m.Lane.Class, Key: m.Key}, at)
+}
 
-// Available says that a message waits in a lane from a time on.
+// Available says that a message waits from a time on: at an address of any layout of the queue, also a former one.
 func (c *Capsule) Available(queue string, a broker.Address, at time.Time) {
 	c.box.put(func(k *core, now time.Time) { k.returned(queue, a, at, now) })
 }

@@ -130,9 +130,13 @@ func (c *core) released(n int, now time.Time) {
 	c.pump(now)
 }
 
-// returned says that a message of a lane is available again from a time on.
+// returned says that a message is available again from a time on. It may have been taken under a former layout.
 func (c *core) returned(queueName string, a broker.Address, at, now time.Time) {
-	if q := c.queueNamed(queueName); q != nil {
+	q := c.queueNamed(queueName)
+	if q == nil {
+		return
+	}
+	if a, ok := q.home(a); ok {
 		l := c.lane(q, a)
 		if at.After(now) {
 			c.timers.add(at.Add(time.Millisecond), l, returned)
@@ -306,6 +310,24 @@ func (c *core) queueNamed(name string) *queue {
 		}
 	}
 	return nil
+}
+
+// current is the queue with a layout, as long as that is the one in force. What was on its way under another is dropped:
+// its addresses name lanes that the queue does not have. A new layout begins with a sweep.
+func (c *core) current(layout *broker.Layout) *queue {
+	if q := c.queueNamed(layout.Queue); q != nil && q.layout == *layout {
+		return q
+	}
+	return nil
+}
+
+// home is where messages of an address of any layout wait under this one.
+func (q *queue) home(a broker.Address) (broker.Address, bool) {
+	token, err := broker.EncodeKey(a.Key)
+	if err != nil {
+		return broker.Address{}, false
+	}
+	return q.layout.Address(a.Class, token)
 }
 
 func minTime(a, b time.Time) time.Time {

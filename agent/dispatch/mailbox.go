@@ -24,7 +24,7 @@ type mailbox struct {
 }
 
 type wakeKey struct {
-	queue   string
+	layout  *broker.Layout // that the address is of
 	address broker.Address
 }
 
