@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 	"sync"
 	"time"
@@ -47,7 +48,7 @@ type Feed struct {
 	mu     sync.Mutex
 	serial uint64
 	lanes  map[consumer]*laneState
-	open   map[uint64]*question // by id
+	open   map[uint64]*question  // by id
 	timer  *time.Timer
 	closed bool
 }
@@ -118,6 +119,30 @@ func (f *Feed) Ask(lane *Lane, n int) {
 		go f.make(q)
 	}
 }
+
+// Head reports the sequence of the first message of a lane at or after a sequence, without taking it: waiting, in somebody's
+// hands or backing off. It is [NoHead] when there is none, and from itself when that cannot be found out now. done is called
+// once, from any goroutine, and must not block.
+func (f *Feed) Head(lane *Lane, from uint64, done func(seq uint64)) {
+	body := `{"seq":` + strconv.FormatUint(from, 10) + `,"next_by_subj":"` + lane.filters[0] + `"}`
+	f.c.writes.do(&nats.Msg{Subject: "$JS.API.DIRECT.GET." + lane.stream, Data: []byte(body)}, func(m *nats.Msg, err error) {
+		if err != nil {
+			done(from)
+			return
+		}
+		if m.Header.Get("Status") == "404" {
+			done(NoHead)
+			return
+		}
+		if seq, err := strconv.ParseUint(m.Header.Get("Nats-Sequence"), 10, 64); err == nil {
+			from = seq
+		}
+		done(from)
+	})
+}
+
+// NoHead stands for the sequence of the first message of a lane that has none.
+const NoHead = math.MaxUint64
 
 // send puts the question to the server.
 func (f *Feed) send(q *question) {

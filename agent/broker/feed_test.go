@@ -3,6 +3,7 @@ package broker
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -80,27 +81,72 @@ func TestAskShared(t *testing.T) {
 	}
 }
 
-// The lane of the default level reads messages with and without a priority in the order of their arrival.
+// Without fair share the lane of the default level reads messages with and without a priority in the order of their
+// arrival. With it they are two lanes of one level, and sequences tell which message is first.
 func TestDefaultLevelOrder(t *testing.T) {
 	for name, change := range map[string]func(*config.Queue){"fair": nil, "arrival order": arrivalOrder} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, change)
-			want := ""
+			var with, without, all string
 			for i := range 40 {
-				r.publish([]int{1, -1, -1, 1, 1}[i%5], "a", fmt.Sprint(i))
-				want += fmt.Sprint(i, " ")
+				level := []int{1, -1, -1, 1, 1}[i%5]
+				r.publish(level, "a", fmt.Sprint(i))
+				word := fmt.Sprint(i, " ")
+				all += word
+				if level < 0 {
+					without += word
+				} else {
+					with += word
+				}
 			}
 			a := r.asker()
-			got := a.take(a.at(1, "a"), 40)
-			if payloads(got) != want {
-				t.Errorf("came in the order %s", payloads(got))
+			lanes := []struct {
+				lane *Lane
+				want string
+			}{{a.at(1, "a"), with}, {a.unprioritised("a"), without}}
+			if !r.q.FairShare.Enabled {
+				lanes = lanes[:1]
+				lanes[0].want = all
 			}
-			for _, m := range got {
-				if m.Level != 1 || m.Key != "a" {
-					t.Errorf("%s came as level %d of %q", m.Data, m.Level, m.Key)
+			for _, l := range lanes {
+				got := a.take(l.lane, strings.Count(l.want, " "))
+				if payloads(got) != l.want {
+					t.Errorf("%s gave %s, want %s", l.lane.Name(), payloads(got), l.want)
+				}
+				for _, m := range got {
+					if m.Level != 1 || m.Key != "a" {
+						t.Errorf("%s came as level %d of %q", m.Data, m.Level, m.Key)
+					}
 				}
 			}
 		})
+	}
+}
+
+// What is at the heads of two lanes says which one is next.
+func TestHeads(t *testing.T) {
+	r := newRig(t, nil)
+	var seqs []uint64
+	for _, level := range []int{1, -1, -1, 1} {
+		seqs = append(seqs, r.publish(level, "a", "x").Seq)
+	}
+	a := r.asker()
+	with, without := a.at(1, "a"), a.unprioritised("a")
+	for _, tt := range []struct {
+		lane       *Lane
+		from, want uint64
+	}{
+		{with, 1, seqs[0]}, {without, 1, seqs[1]}, {with, seqs[0] + 1, seqs[3]}, {without, seqs[1] + 1, seqs[2]},
+		{without, seqs[2] + 1, NoHead}, {a.at(0, "a"), 1, NoHead},
+	} {
+		found := make(chan uint64, 1)
+		a.Head(tt.lane, tt.from, func(seq uint64) { found <- seq })
+		if got := wait(t, found, "a head"); got != tt.want {
+			t.Errorf("the head of %s from %d on is %d, want %d", tt.lane.Name(), tt.from, got, tt.want)
+		}
+	}
+	if got := payloads(a.take(without, 2)); got != "x x " {
+		t.Errorf("looking took something: the lane gave %q", got)
 	}
 }
 
@@ -119,7 +165,7 @@ func TestLevelsSwitchedOn(t *testing.T) {
 	if answer := a.ask(a.at(0, "a"), 1); len(answer.Messages) != 0 {
 		t.Errorf("the top level also gave %s", payloads(answer.Messages))
 	}
-	if got := a.take(a.at(1, "a"), 10); got[0].Level != 1 || string(got[0].Data) != "old0" {
+	if got := a.take(a.unprioritised("a"), 10); got[0].Level != 1 || string(got[0].Data) != "old0" {
 		t.Errorf("the default level gave %s", payloads(got))
 	}
 }

@@ -32,7 +32,9 @@ func NewLayout(q config.Queue) Layout {
 
 // Address names the lane that holds a message: a level token and the tenant key.
 type Address struct {
-	Class string // "p0"…: the default level's class also stands for messages without a priority
+	// Class is "p0"… or, for messages without a priority, "d". In a queue that does not share fairly, one lane reads both the
+	// default level and what has no priority; its class is the level's.
+	Class string
 	Level int    // the level it is served at
 	Key   string // "" when unkeyed, and for every message of a queue that does not share fairly
 }
@@ -52,10 +54,15 @@ func (l Layout) Address(classToken, keyToken string) (a Address, ok bool) {
 			return Address{}, false
 		}
 	}
-	if level < 0 {
-		level = l.Default
+	if level >= 0 {
+		return Address{Class: Class(level), Level: min(level, l.Levels-1), Key: key}, true
 	}
-	return Address{Class: Class(level), Level: min(level, l.Levels-1), Key: key}, true
+	// A consumer with two filters looks at every subject of the stream for each message. With few lanes that costs nothing;
+	// with one per tenant it costs more than all the rest, so there the two are lanes of their own, merged by sequence.
+	if l.Keyed {
+		return Address{Class: defaultClass, Level: l.Default, Key: key}, true
+	}
+	return Address{Class: Class(l.Default), Level: l.Default}, true
 }
 
 // Lane is what one pull consumer reads. Its fields do not change, but for the count.
@@ -89,7 +96,7 @@ func (n Names) lane(layout Layout, a Address) *Lane {
 	prefix := n.subjectPrefix(layout.Queue)
 	l := &Lane{Address: a, Layout: layout, stream: n.Stream(layout.Queue), name: name}
 	l.filters = []string{prefix + a.Class + "." + token}
-	if a.Class == Class(layout.Default) {
+	if !layout.Keyed && a.Class == Class(layout.Default) {
 		l.filters = append(l.filters, prefix+defaultClass+"."+token)
 	}
 	l.next = "$JS.API.CONSUMER.MSG.NEXT." + l.stream + "." + l.name

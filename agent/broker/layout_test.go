@@ -20,7 +20,7 @@ func TestAddress(t *testing.T) {
 		{fair, "p0", "acme", Address{"p0", 0, "acme"}, true},
 		{fair, "p2", "_", Address{"p2", 2, ""}, true},
 		{fair, "p0", "a=2Eb", Address{"p0", 0, "a.b"}, true},
-		{fair, "d", "acme", Address{"p1", 1, "acme"}, true},
+		{fair, "d", "acme", Address{"d", 1, "acme"}, true},
 		{fair, "p3", "acme", Address{"p3", 2, "acme"}, true},
 		{fair, "p99", "acme", Address{"p99", 2, "acme"}, true},
 		{plain, "p0", "acme", Address{"p0", 0, ""}, true},
@@ -60,7 +60,8 @@ func TestLanesOfALayout(t *testing.T) {
 		filters []string
 	}{
 		{Address{"p0", 0, "a.b"}, []string{"fl.q.orders.p0.a=2Eb"}},
-		{Address{"p1", 1, ""}, []string{"fl.q.orders.p1._", "fl.q.orders.d._"}},
+		{Address{"p1", 1, ""}, []string{"fl.q.orders.p1._"}},
+		{Address{"d", 1, ""}, []string{"fl.q.orders.d._"}},
 		{Address{"p7", 2, "x"}, []string{"fl.q.orders.p7.x"}},
 	} {
 		lane := n.lane(layout, tt.a)

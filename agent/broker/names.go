@@ -33,8 +33,10 @@ func (n Names) Subjects(queue string) string { return n.prefix + ".q." + queue +
 func (n Names) subjectPrefix(queue string) string { return n.prefix + ".q." + queue + "." }
 func (n Names) wakePrefix(queue string) string    { return n.prefix + ".wake." + queue + "." }
 
-// defaultClass is the class token of messages that were published without a priority.
-const defaultClass = "d"
+// NoPriority is the class token of messages that were published without a priority.
+const NoPriority = "d"
+
+const defaultClass = NoPriority
 
 // Class returns the class token of a level.
 func Class(level int) string { return "p" + strconv.Itoa(level) }

@@ -206,6 +206,20 @@ func (r *rig) caughtUp(lane *Lane, n uint64) {
 	})
 }
 
+// unprioritised is the lane of messages of a key that were published without a priority.
+func (a *asker) unprioritised(key string) *Lane {
+	a.r.t.Helper()
+	token, err := EncodeKey(key)
+	if err != nil {
+		a.r.t.Fatal(err)
+	}
+	address, ok := a.r.layout().Address(NoPriority, token)
+	if !ok {
+		a.r.t.Fatalf("%q has no lane", key)
+	}
+	return a.Lane(a.r.layout(), address)
+}
+
 func (a *asker) ask(lane *Lane, n int) Answer {
 	a.r.t.Helper()
 	a.Ask(lane, n)

@@ -119,7 +119,7 @@ func TestStatsAges(t *testing.T) {
 	r.publish(1, "a", "second")
 	r.publish(0, "b", "third")
 	a := r.asker()
-	first := a.take(a.at(1, "a"), 1)[0]
+	first := a.take(a.unprioritised("a"), 1)[0]
 
 	least := time.Since(firstIn)
 	s := r.stats()

@@ -19,8 +19,9 @@ func TestSweep(t *testing.T) {
 	want := []Found{
 		{Address{"p0", 0, "a"}, 2},
 		{Address{"p0", 0, "a.b"}, 1},
-		{Address{"p1", 1, ""}, 1},
-		{Address{"p1", 1, "b"}, 2}, // with and without a priority
+		{Address{"d", 1, ""}, 1},
+		{Address{"d", 1, "b"}, 1},
+		{Address{"p1", 1, "b"}, 1},
 		{Address{"p12", 2, "a"}, 1},
 		{Address{"p2", 2, "a"}, 1},
 		{Address{"p2", 2, "z"}, 1},

@@ -2,6 +2,7 @@ package broker
 
 import (
 	"fmt"
+	"strconv"
 
 	"github.com/nats-io/nats.go"
 
@@ -13,6 +14,8 @@ type Wake struct {
 	Address Address
 	// Weight is the message's own weight; 0 when it has none or an unusable one.
 	Weight fairshare.Weight
+	// Seq is the message's sequence.
+	Seq uint64
 	// Known is false when the message is on a subject that is not canonical: only a sweep and a repair can find it.
 	Known bool
 }
@@ -29,6 +32,7 @@ func (c *Client) Watch(layout Layout, f func(Wake)) (stop func(), err error) {
 		if h := m.Header.Get(headerWeight); h != "" {
 			w.Weight, _ = ParseWeight(h)
 		}
+		w.Seq, _ = strconv.ParseUint(m.Header.Get("Nats-Sequence"), 10, 64)
 		if w.Address, w.Known = known[m.Subject]; !w.Known {
 			if class, key, ok := splitAddress(m.Subject[len(prefix):]); ok {
 				w.Address, w.Known = layout.Address(class, key)

@@ -26,20 +26,28 @@ func TestWatch(t *testing.T) {
 				}
 				return k
 			}
+			unprioritised := NoPriority
+			if !r.q.FairShare.Enabled {
+				unprioritised = "p1" // one lane reads both
+			}
 			for _, tt := range []struct {
 				subject string
 				headers []string
 				want    Wake
 			}{
-				{"p0.acme", []string{"Fairlead-Weight", "2.5"}, Wake{Address{"p0", 0, key("acme")}, 2500, true}},
-				{"d._", nil, Wake{Address{"p1", 1, ""}, 0, true}},
-				{"p0.acme", []string{"Fairlead-Weight", "poison"}, Wake{Address{"p0", 0, key("acme")}, 0, true}},
-				{"p7.a=2Eb", nil, Wake{Address{"p7", 2, key("a.b")}, 0, true}},
+				{"p0.acme", []string{"Fairlead-Weight", "2.5"}, Wake{Address: Address{"p0", 0, key("acme")}, Weight: 2500, Known: true}},
+				{"d._", nil, Wake{Address: Address{unprioritised, 1, ""}, Known: true}},
+				{"p0.acme", []string{"Fairlead-Weight", "poison"}, Wake{Address: Address{"p0", 0, key("acme")}, Known: true}},
+				{"p7.a=2Eb", nil, Wake{Address: Address{"p7", 2, key("a.b")}, Known: true}},
 				{"px.a", nil, Wake{}},
 				{"p00.a", []string{"Fairlead-Weight", "3"}, Wake{Weight: 3000}},
 			} {
 				r.raw(tt.subject, "payload", tt.headers...)
-				if got := wait(t, wakes, "a wake-up"); got != tt.want {
+				got := wait(t, wakes, "a wake-up")
+				if got.Seq == 0 {
+					t.Errorf("%s woke without a sequence", tt.subject)
+				}
+				if got.Seq = 0; got != tt.want {
 					t.Errorf("%s %v woke with %+v, want %+v", tt.subject, tt.headers, got, tt.want)
 				}
 			}

@@ -120,7 +120,7 @@ func (c *Capsule) run() {
 		for _, key := range full.order {
 			if q := c.core.current(key.layout); q != nil {
 				note := full.wakes[key]
-				c.core.wake(q, key.address, note.weight, note.n, now)
+				c.core.wake(q, key.address, note, now)
 			}
 		}
 		for _, e := range full.events {
@@ -197,7 +197,7 @@ func (c *Capsule) Define(def config.Queue) {
 		// The watch follows the layout; the new one opens before the old one closes.
 		stop, err := c.o.Broker.Watch(d.Layout, func(w broker.Wake) {
 			if w.Known {
-				c.box.wake(wakeKey{&d.Layout, w.Address}, w.Weight)
+				c.box.wake(wakeKey{&d.Layout, w.Address}, w.Weight, w.Seq)
 				return
 			}
 			c.box.put(func(k *core, now time.Time) { k.sweepSoon(d.Layout.Queue, now) })

@@ -14,6 +14,9 @@ type source interface {
 	Lane(layout broker.Layout, a broker.Address) *broker.Lane
 	// Ask asks for up to n messages. Exactly one core.answered follows, later.
 	Ask(lane *broker.Lane, n int)
+	// Head looks up the sequence of a lane's first message at or after a sequence. Exactly one report follows, later; see
+	// broker.Feed.Head.
+	Head(lane *broker.Lane, from uint64, done func(seq uint64))
 	// Forget drops what is kept about a lane without an open question.
 	Forget(lane *broker.Lane)
 }
@@ -24,6 +27,8 @@ type effects interface {
 	sweep(q *queue)
 	// repair moves messages on odd subjects to where they belong.
 	repair(q *queue, odd []string)
+	// headFound passes on to core.headFound what source.Head reported.
+	headFound(lane *broker.Lane, seq uint64)
 	// giveBack returns a message that nobody wants any more.
 	giveBack(m *broker.Message)
 }

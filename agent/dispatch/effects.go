@@ -52,6 +52,11 @@ func (c *Capsule) repair(q *queue, odd []string) {
 	}()
 }
 
+// headFound implements effects.
+func (c *Capsule) headFound(lane *broker.Lane, seq uint64) {
+	c.box.put(func(k *core, now time.Time) { k.headFound(lane, seq, now) })
+}
+
 // giveBack implements effects: nobody worked on the message, so it is no attempt.
 func (c *Capsule) giveBack(m *broker.Message) {
 	c.o.Broker.Return(m, broker.Return{}, func(error) {

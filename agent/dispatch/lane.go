@@ -42,8 +42,8 @@ type slotKey struct {
 	key   string
 }
 
-// slot is one (level, key): what the scheduler gives turns to. It has one lane, and one more for each level that the queue
-// no longer has and whose messages it serves.
+// slot is one (level, key): what the scheduler gives turns to. It has one lane; at the default level, a second one with the
+// messages that have no priority; at the lowest level, one more for each level that the queue no longer has.
 type slot struct {
 	queue  *queue
 	level  int
@@ -51,7 +51,10 @@ type slot struct {
 	lanes  []*lane          // those of former levels first: their messages are older
 	weight fairshare.Weight // what its next message is expected to weigh
 	known  bool             // weight was learned, or is given
-	parked bool             // asleep for the rest of the round: all it is believed to have is spoken for
+	// inRound holds the slot because its next turn cannot be told before the round is over, unsure because it cannot be told
+	// before the head of one of its lanes is known.
+	inRound, unsure bool
+	parked          bool // asleep for the rest of the round: all it is believed to have is spoken for
 }
 
 // lane is what is believed of one lane.
@@ -64,7 +67,11 @@ type lane struct {
 	count    int // messages it is believed to have, at most; 0 unless believed
 	asked    int // open question, for how many
 	late     bool
-	plan     int // turns of the round under way
+	current  bool   // of a level that the queue has: merged by sequence with the slot's other one
+	head     uint64 // the sequence of its next message, if that is known
+	taken    uint64 // the highest sequence that was taken from it
+	looking  bool   // its head is being looked up
+	plan     int    // turns of the round under way
 	hand     []*broker.Message
 	woken    time.Time
 	wakes    int  // since it was asked
@@ -93,7 +100,7 @@ func (c *core) lane(q *queue, a broker.Address) *lane {
 		q.slots[key] = s
 	}
 	l := &lane{queue: q, slot: s, ref: c.src.Lane(q.layout, a)}
-	if a.Class == className(a.Level) {
+	if l.current = a.Class == broker.Class(a.Level) || a.Level == q.layout.Default && !isLevel(a.Class); l.current {
 		s.lanes = append(s.lanes, l)
 	} else {
 		s.lanes = append([]*lane{l}, s.lanes...)
@@ -127,6 +134,7 @@ func (c *core) refresh(s *slot) {
 			if !s.parked && !sched.Contains(s.level, s.key) {
 				sched.Wake(s.level, s.key, s.queue.expected(s))
 			}
+			c.lookAhead(s)
 			return
 		}
 	}
@@ -147,8 +155,8 @@ func (q *queue) expected(s *slot) fairshare.Weight {
 	return s.weight
 }
 
-// wake takes note of a wake-up. n is how many messages it speaks of.
-func (c *core) wake(q *queue, a broker.Address, weight fairshare.Weight, n int, now time.Time) {
+// wake takes note of wake-ups of a lane.
+func (c *core) wake(q *queue, a broker.Address, note wakeNote, now time.Time) {
 	if q.backsOff {
 		return // a higher peer heard of it too
 	}
@@ -156,14 +164,17 @@ func (c *core) wake(q *queue, a broker.Address, weight fairshare.Weight, n int, 
 	s := l.slot
 	if !l.believed && l.asked == 0 && !q.sched.Contains(s.level, s.key) {
 		// It will be the first in line, so that its weight is the one that counts next.
-		s.weight, s.known = q.weightOf(s.key, weight), true
+		s.weight, s.known = q.weightOf(s.key, note.weight), true
 	}
-	l.wakes += n
+	l.wakes += note.n
 	l.woken, l.used = now, now
 	l.doubted = false
 	if l.believed {
-		l.count += n
+		l.count += note.n
 		return
+	}
+	if l.asked == 0 && l.head == 0 {
+		l.head = note.seq
 	}
 	if l.delayed {
 		return
@@ -174,7 +185,7 @@ func (c *core) wake(q *queue, a broker.Address, weight fairshare.Weight, n int, 
 		c.timers.add(now.Add(time.Duration(c.rng.Int64N(int64(spread)))), l, woken)
 		return
 	}
-	l.believed, l.count = true, n
+	l.believed, l.count = true, note.n
 	c.calm(l)
 	c.refresh(l.slot)
 }
@@ -203,6 +214,9 @@ func (c *core) revive(l *lane, reason reason, n int, now time.Time) {
 	}
 	l.count += n
 	l.used = now
+	if reason == returned {
+		l.head = 1 // it comes ahead of everything
+	}
 	l.doubted = reason == listed || reason == doubted || reason == failed
 	if !l.doubted {
 		l.woken = now
@@ -247,4 +261,5 @@ func (c *core) backOff(l *lane, now time.Time) {
 	l.notUntil = now.Add(l.retry * 9 / 10) // a sweep that is a little early counts
 }
 
-func className(level int) string { return broker.Class(level) }
+// isLevel tells a level's class from that of messages without a priority.
+func isLevel(class string) bool { return class != broker.NoPriority }

@@ -30,6 +30,7 @@ type wakeKey struct {
 
 type wakeNote struct {
 	weight fairshare.Weight // of the first message: it will be first in line
+	seq    uint64           // of the first message
 	n      int
 }
 
@@ -50,7 +51,7 @@ func (b *mailbox) put(e event) bool {
 	return true
 }
 
-func (b *mailbox) wake(key wakeKey, weight fairshare.Weight) {
+func (b *mailbox) wake(key wakeKey, weight fairshare.Weight, seq uint64) {
 	b.mu.Lock()
 	note, ok := b.wakes[key]
 	if !ok {
@@ -58,7 +59,7 @@ func (b *mailbox) wake(key wakeKey, weight fairshare.Weight) {
 			b.mu.Unlock()
 			return
 		}
-		note.weight = weight
+		note.weight, note.seq = weight, seq
 		b.order = append(b.order, key)
 	}
 	note.n++

@@ -99,12 +99,13 @@ func TestBatchIsWhatSinglesWouldBe(t *testing.T) {
 		}
 		var backlog []msg
 		for range 50 + rng.IntN(300) {
-			backlog = append(backlog, msg{rng.IntN(nlevels), fmt.Sprint("k", rng.IntN(keys))})
+			backlog = append(backlog, msg{rng.IntN(nlevels+1) - 1, fmt.Sprint("k", rng.IntN(keys))})
 		}
 		var singles []string
 		for _, pull := range []int{1, 2, 8, 64} {
 			w := newWorld(t, 3)
 			queues := []config.Queue{def("a", nlevels, guard, true, weights), def("b", nlevels, 0, true, nil)}
+			w.defaultLevel = queues[0].DefaultPriority
 			for i, m := range backlog {
 				w.publish([]string{"a", "b"}[i%2], m.level, m.key, fairshare.Weight(weights[m.key]))
 			}
@@ -115,6 +116,53 @@ func TestBatchIsWhatSinglesWouldBe(t *testing.T) {
 				t.Fatalf("seed %d, pulls of %d:\n%v\nsingles:\n%v", seed, pull, got, singles)
 			}
 		}
+	}
+}
+
+// Messages with the default priority and without one are of one level: they come in the order in which they were stored.
+func TestMessagesWithoutAPriorityKeepTheirPlaceInTheLevel(t *testing.T) {
+	for seed := range uint64(40) {
+		for _, pull := range []int{1, 2, 8, 64} {
+			w := newWorld(t, seed)
+			w.defaultLevel = 1
+			d := def("q", 3, 0, true, map[string]config.Weight{"k0": 2500})
+			publish := func(n int) {
+				for range n {
+					w.publish("q", w.rng.IntN(4)-1, fmt.Sprint("k", w.rng.IntN(3)), 0)
+				}
+			}
+			publish(100)
+			w.events = nil
+			a := w.agent(100, d)
+			a.worker(pull, time.Second, 0)
+			w.run(long, func() bool { return len(w.taken) >= 50 })
+			publish(100) // while it works: told by wake-ups
+			w.run(long, func() bool { return len(w.taken) == 200 })
+			if len(w.taken) != 200 {
+				t.Fatalf("seed %d, pulls of %d: %d of 200 were handed over", seed, pull, len(w.taken))
+			}
+			last := map[string]uint64{}
+			for i, d := range w.taken {
+				lane := fmt.Sprint(d.m.Level, "/", d.m.Key)
+				if d.m.Seq < last[lane] {
+					t.Fatalf("seed %d, pulls of %d: delivery %d of %s has sequence %d after %d", seed, pull, i, lane, d.m.Seq, last[lane])
+				}
+				last[lane] = d.m.Seq
+			}
+		}
+	}
+}
+
+// Where only one kind is there, as in most queues, nothing is looked up.
+func TestHeadsAreLookedUpOnlyWhereBothKindsWait(t *testing.T) {
+	w := newWorld(t, 1)
+	w.defaultLevel = 1
+	for i := range 300 {
+		w.publish("q", []int{-1, 0, 2}[i%3], fmt.Sprint("k", i%7), 0)
+	}
+	drain(t, w, w.agent(100, def("q", 3, 0, true, nil)), 8)
+	if w.heads > 0 {
+		t.Errorf("%d heads were looked up", w.heads)
 	}
 }
 
@@ -351,7 +399,12 @@ func TestFaultsLoseNothing(t *testing.T) {
 			if q.FairShare.Enabled {
 				key = fmt.Sprint("k", w.rng.IntN(6))
 			}
-			w.publish(q.Name, w.rng.IntN(q.Levels), key, fairshare.Weight(w.rng.IntN(3)*1500))
+			w.defaultLevel = q.DefaultPriority
+			level := w.rng.IntN(q.Levels)
+			if q.FairShare.Enabled {
+				level = w.rng.IntN(q.Levels+1) - 1
+			}
+			w.publish(q.Name, level, key, fairshare.Weight(w.rng.IntN(3)*1500))
 			if published++; published < total {
 				w.after(time.Duration(w.rng.Int64N(int64(3*time.Millisecond))), publish)
 			}

@@ -44,7 +44,7 @@ func (c *core) startRound(now time.Time) (again bool) {
 	c.round = r
 	for _, l := range r.lanes {
 		if n := l.plan - len(l.hand); n > 0 {
-			l.asked, l.wakes, l.late, l.used = n, 0, false, now
+			l.asked, l.wakes, l.late, l.head, l.used = n, 0, false, 0, now
 			r.open++
 			c.asked++
 			c.lanePulls++
@@ -73,7 +73,13 @@ func (c *core) pick(r *round) bool {
 			continue
 		}
 		s := q.slots[slotKey{right.Level, right.Key}]
-		l := s.withRoom()
+		l, sure := s.withRoom()
+		if !sure {
+			// Held slots are not picked; this one should be.
+			q.sched.Refund(right)
+			c.lookAhead(s)
+			return false
+		}
 		if l == nil {
 			// Believed to have work, and no lane to ask: cannot be, but must not spin.
 			q.sched.Refund(right)
@@ -92,26 +98,88 @@ func (c *core) pick(r *round) bool {
 	return false
 }
 
-// withRoom is the first lane of the slot that may have another message.
-func (s *slot) withRoom() *lane {
+// withRoom is the lane of the slot that has its next message: one of a former level if there is any; of those of its own
+// level, the one whose next message is the oldest. sure is false when that cannot be told.
+func (s *slot) withRoom() (next *lane, sure bool) {
 	for _, l := range s.lanes {
-		if l.room() {
-			return l
+		switch {
+		case !l.room():
+		case !l.current:
+			return l, true
+		case next == nil:
+			next = l
+		case next.nextSeq() == 0 || l.nextSeq() == 0:
+			return nil, false
+		case l.nextSeq() < next.nextSeq():
+			next = l
 		}
 	}
-	return nil
+	return next, true
+}
+
+// nextSeq is the sequence of the next message that a turn would get; 0 is unknown.
+func (l *lane) nextSeq() uint64 {
+	switch {
+	case l.plan < len(l.hand):
+		return l.hand[l.plan].Seq
+	case l.plan == len(l.hand):
+		return l.head
+	}
+	return 0
+}
+
+// lookAhead sees to it that it can be told which of the slot's lanes has its next message, and holds the slot until then.
+// Only a slot with two lanes that have work needs it.
+func (c *core) lookAhead(s *slot) {
+	s.unsure = false
+	if _, sure := s.withRoom(); !sure && c.round == nil {
+		s.unsure = true
+		for _, l := range s.lanes {
+			if l.current && !l.looking && l.room() && l.nextSeq() == 0 {
+				l.looking = true
+				ref := l.ref
+				c.src.Head(ref, l.taken+1, func(seq uint64) { c.eff.headFound(ref, seq) })
+			}
+		}
+	}
+	c.hold(s)
+}
+
+// headFound takes in where a lane begins.
+func (c *core) headFound(ref *broker.Lane, seq uint64, now time.Time) {
+	l := c.byRef[ref]
+	if l == nil {
+		return // of a layout that is no longer in force
+	}
+	l.looking = false
+	if l.head == 0 {
+		l.head = seq
+	}
+	c.refresh(l.slot)
+	c.pump(now)
+}
+
+// hold tells the scheduler whether the slot may be picked.
+func (c *core) hold(s *slot) {
+	if s.inRound || s.unsure {
+		s.queue.sched.Hold(s.level, s.key)
+	} else {
+		s.queue.sched.Unhold(s.level, s.key)
+	}
 }
 
 // limit keeps a slot from getting turns that cannot be meant for it: those beyond what it is believed to have, and those
 // whose price is not known yet.
 func (c *core) limit(q *queue, s *slot, r *round) {
-	if !s.known {
-		// What its messages weigh is learned from the first one. Until then nothing is picked that comes after its next turn.
-		q.sched.Hold(s.level, s.key)
+	l, sure := s.withRoom()
+	switch {
+	case !s.known || !sure:
+		// What its messages weigh is learned from the first one, and where the lanes of a slot meet, from what was taken. Until
+		// then nothing is picked that comes after its next turn.
+		s.inRound = true
+		c.hold(s)
 		r.holding = append(r.holding, s)
-		return
-	}
-	if s.withRoom() == nil {
+	case l == nil:
 		s.parked = true
 		q.sched.Sleep(s.level, s.key)
 		r.parked = append(r.parked, s)
@@ -134,6 +202,9 @@ func (c *core) answered(a broker.Answer, now time.Time) {
 		c.emptyPulls++
 	}
 	l.hand = append(l.hand, a.Messages...)
+	for _, m := range a.Messages {
+		l.taken = max(l.taken, m.Seq)
+	}
 	c.believe(l, a, now)
 	if late || c.round == nil {
 		if len(l.hand) > 0 {
@@ -155,7 +226,7 @@ func (c *core) believe(l *lane, a broker.Answer, now time.Time) {
 	got := len(a.Messages)
 	doubt := !l.doubted && now.Sub(l.woken) < justWoken
 	before := l.count
-	l.believed, l.count = false, 0
+	l.believed, l.count, l.head = false, 0, 0
 	switch {
 	case a.Err != nil:
 		// It could not be asked: what it has is as before.
@@ -283,7 +354,8 @@ func (c *core) unpark(r *round) {
 		c.refresh(s)
 	}
 	for _, s := range r.holding {
-		s.queue.sched.Unhold(s.level, s.key)
+		s.inRound = false
+		c.hold(s)
 	}
 }
 

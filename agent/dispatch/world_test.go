@@ -22,14 +22,17 @@ type world struct {
 	events eventHeap
 	n      int
 
-	faults  faults
-	stored  map[string]map[broker.Address]*waiting // queue, then lane
-	seq     uint64
-	agents  []*simAgent
-	taken   []delivered // in the order in which apps got them
-	pulls   int         // questions to lanes
-	empty   int
-	emptyTo int // pulls of apps that got nothing although something was waiting
+	faults faults
+	// defaultLevel is where messages go that are published with level -1.
+	defaultLevel int
+	stored       map[string]map[broker.Address]*waiting // queue, then lane
+	seq          uint64
+	agents       []*simAgent
+	taken        []delivered // in the order in which apps got them
+	pulls        int         // questions to lanes
+	empty        int
+	heads        int // look-ups of where a lane begins
+	emptyTo      int // pulls of apps that got nothing although something was waiting
 }
 
 // faults are what goes wrong, as probabilities.
@@ -124,6 +127,10 @@ func definition(q config.Queue) Definition {
 func (w *world) publish(queue string, level int, key string, weight fairshare.Weight) *broker.Message {
 	w.seq++
 	a := broker.Address{Class: broker.Class(level), Level: level, Key: key}
+	if level < 0 {
+		level = w.defaultLevel
+		a = broker.Address{Class: broker.NoPriority, Level: level, Key: key}
+	}
 	m := &broker.Message{Queue: queue, Seq: w.seq, Level: level, Key: key, Weight: weight, EnqueuedAt: w.now}
 	w.lane(queue, a).messages = append(w.lane(queue, a).messages, m)
 	for _, agent := range w.agents {
@@ -132,7 +139,7 @@ func (w *world) publish(queue string, level int, key string, weight fairshare.We
 		}
 		w.after(w.delay(), func() {
 			if q := agent.core.queueNamed(queue); q != nil {
-				agent.core.wake(q, a, weight, 1, w.now)
+				agent.core.wake(q, a, wakeNote{weight: weight, seq: m.Seq, n: 1}, w.now)
 				agent.step()
 			}
 		})
@@ -251,6 +258,24 @@ func (a *simAgent) Ask(lane *broker.Lane, n int) {
 		})
 	})
 }
+
+// Head answers after a round trip.
+func (a *simAgent) Head(lane *broker.Lane, from uint64, done func(uint64)) {
+	w := a.w
+	w.heads++
+	w.after(w.delay(), func() {
+		seq := uint64(broker.NoHead)
+		for _, m := range w.lane(lane.Queue(), lane.Address).messages {
+			if m.Seq >= from {
+				seq = m.Seq
+				break
+			}
+		}
+		w.after(w.delay(), func() { done(seq); a.step() })
+	})
+}
+
+func (a *simAgent) headFound(lane *broker.Lane, seq uint64) { a.core.headFound(lane, seq, a.w.now) }
 
 func (a *simAgent) sweep(q *queue) {
 	w := a.w
