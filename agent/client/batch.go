@@ -34,9 +34,7 @@ func (c *Client) PublishBatch(ctx context.Context, queue string, lines io.Reader
 		method: http.MethodPost,
 		path:   queuePath(queue) + "/batch",
 		body:   feed,
-		// Expect: an unknown queue is told before anything is sent. Were it told in the middle, the answer could be lost
-		// to the error of writing on.
-		header: http.Header{"Content-Type": {api.TypeNDJSON}, "Accept": {api.TypeNDJSON}, "Expect": {"100-continue"}},
+		header: http.Header{"Content-Type": {api.TypeNDJSON}, "Accept": {api.TypeNDJSON}},
 	})
 	if err != nil {
 		return feed.explain(err)

@@ -44,11 +44,10 @@ func New(path string) *Client {
 		},
 		DisableCompression: true, // payloads are passed through as they are
 		// One pull waits on each connection, so the pool has to keep as many as there are waiting pulls.
-		MaxIdleConnsPerHost:   1024,
-		IdleConnTimeout:       90 * time.Second,
-		ExpectContinueTimeout: 2 * time.Second,
-		ReadBufferSize:        64 << 10,
-		WriteBufferSize:       16 << 10,
+		MaxIdleConnsPerHost: 1024,
+		IdleConnTimeout:     90 * time.Second,
+		ReadBufferSize:      64 << 10,
+		WriteBufferSize:     16 << 10,
 	}
 	return &Client{socket: path, transport: transport, http: &http.Client{Transport: transport}}
 }

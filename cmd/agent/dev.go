@@ -83,8 +83,8 @@ The same with curl:
 	return err
 }
 
-// goRun matches where "go run" puts a binary.
-var goRun = regexp.MustCompile(`/go-build[0-9]+/b[0-9]+/exe/[^/]+$`)
+// goRun matches where "go run" puts a binary: a temporary folder, or, since Go 1.24, the build cache.
+var goRun = regexp.MustCompile(`/(go-build[0-9]+/b[0-9]+/exe|[0-9a-f]{2}/[0-9a-f]{64}-d)/[^/]+$`)
 
 // selfName returns what to type to run this binary again.
 func selfName() string {

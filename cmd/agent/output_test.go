@@ -42,6 +42,7 @@ func TestSecondsAndSizes(t *testing.T) {
 func TestSelfName(t *testing.T) {
 	for _, row := range []struct{ executable, typed, want string }{
 		{"/tmp/go-build123/b001/exe/agent", "/tmp/go-build123/b001/exe/agent", "go run ./cmd/agent"},
+		{"/root/.cache/go-build/db/db01a32638aa6663f3de0bd1835c74dccb5bb7d9fab8fa684165e424ab8a5ca4-d/agent", "x", "go run ./cmd/agent"},
 		{"/usr/bin/fairlead", "fairlead", "fairlead"},
 		{"/home/me/bin/fairlead", "./bin/fairlead", "./bin/fairlead"},
 		{"/my bin/fairlead", "/my bin/fairlead", "'/my bin/fairlead'"},
