@@ -225,3 +225,16 @@ func TestFrames(t *testing.T) {
 		t.Errorf("%d payloads, want %d as they were sent", len(payloads), len(want))
 	}
 }
+
+// The lines of a batch are stored in their order, so that arrival order inside a level is what the publisher wrote.
+func TestABatchKeepsItsOrder(t *testing.T) {
+	t.Parallel()
+	a := startAgent(t, settings{yaml: threeLevels})
+	const n = 1000
+	a.batch("jobs", notes(n, "m", note{})...)
+	for i, d := range a.app("main").take(n, 64) {
+		if want := fmt.Sprintf("m%d", i); string(d.Payload()) != want {
+			t.Fatalf("delivery %d is %s, want %s", i, d.Payload(), want)
+		}
+	}
+}
