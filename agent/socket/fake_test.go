@@ -59,7 +59,7 @@ func (f *fakeAgent) Definition(queue string) (config.Queue, bool) {
 	return q, ok
 }
 
-func (f *fakeAgent) Publish(_ context.Context, _ string, p broker.Publication) (broker.Receipt, error) {
+func (f *fakeAgent) Publish(ctx context.Context, _ string, p broker.Publication) (broker.Receipt, error) {
 	f.mu.Lock()
 	store := f.store
 	p.Data = append([]byte(nil), p.Data...)
@@ -67,7 +67,11 @@ func (f *fakeAgent) Publish(_ context.Context, _ string, p broker.Publication) (
 	n := len(f.published)
 	f.mu.Unlock()
 	if store != nil {
-		return store(p)
+		receipt, err := store(p)
+		if err == nil {
+			err = ctx.Err()
+		}
+		return receipt, err
 	}
 	return broker.Receipt{Seq: uint64(n), Level: max(p.Level, 0)}, nil
 }

@@ -190,6 +190,16 @@ func TestThousandConnections(t *testing.T) {
 	if len(r.stored()) != 1000 {
 		t.Errorf("%d were stored", len(r.stored()))
 	}
+	fmt.Fprintf(conns[0], "POST %s?session=connection HTTP/1.1\r\nHost: x\r\n\r\n", pullPath)
+	if s := status(conns[0]); s != 204 {
+		t.Fatalf("status %d", s)
+	}
+	for _, c := range conns[1:] { // so that the first has been idle for longest
+		fmt.Fprintf(c, "GET /v1/status HTTP/1.1\r\nHost: x\r\n\r\n")
+		if s := status(c); s != 200 {
+			t.Fatalf("status %d", s)
+		}
+	}
 	// None has been idle for long enough: the next one is refused, in words.
 	extra := r.dial()
 	defer extra.Close()
@@ -201,10 +211,6 @@ func TestThousandConnections(t *testing.T) {
 		t.Errorf("%s", text)
 	}
 	// Later the connection that was idle for longest makes room, but none with a session.
-	fmt.Fprintf(conns[0], "POST %s?session=connection HTTP/1.1\r\nHost: x\r\n\r\n", pullPath)
-	if s := status(conns[0]); s != 204 {
-		t.Fatalf("status %d", s)
-	}
 	idle(0)
 	if a := r.call("POST", ordersPath, "x"); a.StatusCode != 201 {
 		t.Errorf("with a thousand idle ones: %d", a.StatusCode)

@@ -120,6 +120,32 @@ func TestALiveSocketIsRefused(t *testing.T) {
 	}
 }
 
+// A server that is too busy to take another connection is alive.
+func TestABusySocketIsRefused(t *testing.T) {
+	path := filepath.Join(socketDir(t), "s")
+	fd, err := bind(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(fd)
+	if err := unix.Listen(fd, 0); err != nil {
+		t.Fatal(err)
+	}
+	for {
+		c, err := net.Dial("unix", path)
+		if err != nil {
+			break // nobody accepts, and the backlog is full
+		}
+		defer c.Close()
+	}
+	if _, err := Listen(path, 0o600); !errors.Is(err, ErrAlreadyRunning) {
+		t.Errorf("Listen: %v", err)
+	}
+	if _, err := os.Lstat(path); err != nil {
+		t.Errorf("its socket was removed: %v", err)
+	}
+}
+
 func TestOtherFilesAreLeftAlone(t *testing.T) {
 	dir := socketDir(t)
 	file, folder, link := filepath.Join(dir, "file"), filepath.Join(dir, "folder"), filepath.Join(dir, "link")

@@ -218,6 +218,13 @@ func TestPayloadLimits(t *testing.T) {
 			t.Errorf("%d bytes in chunks: %d, want %d", n, res.StatusCode, status)
 		}
 	}
+	// A length that is too large is refused before a byte of the body has come.
+	c := r.dial()
+	defer c.Close()
+	fmt.Fprintf(c, "POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: 1001\r\n\r\n", ordersPath)
+	if s := status(c); s != 413 {
+		t.Errorf("announced: %d", s)
+	}
 	// The connection's own limit holds where the queue has none.
 	small := newRig(t, func(o *Options) { o.Limits.BodyBytes = 5000 })
 	wantError(t, small.call("POST", "/v1/queues/plain/messages", strings.Repeat("x", 5001)), 413, api.CodePayloadTooLarge)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"reflect"
 	"strings"
@@ -245,10 +246,26 @@ func TestPullWhileDraining(t *testing.T) {
 	if r.pulls != 1 {
 		t.Errorf("the dispatcher was asked %d times", r.pulls)
 	}
+	// A drain that begins while a pull waits is told in its answer.
+	r = newRig(t)
+	r.take = func(context.Context, string, dispatch.Request) ([]*broker.Message, delivery.Owner, error) {
+		close(r.draining)
+		return nil, r.fakeAgent, nil
+	}
+	if a := r.call("POST", pullPath+"?wait=60s", ""); a.StatusCode != 204 || a.Header.Get(api.HeaderState) != "draining" {
+		t.Errorf("%d %v", a.StatusCode, a.Header)
+	}
 }
 
 // A client that leaves while its pull waits takes nothing with it, and what was just taken for it goes back uncounted.
 func TestClientLeavesBeforeTheAnswer(t *testing.T) {
+	t.Run("closed", func(t *testing.T) { testClientLeaves(t, net.Conn.Close) })
+	t.Run("half closed", func(t *testing.T) {
+		testClientLeaves(t, func(c net.Conn) error { return c.(interface{ CloseWrite() error }).CloseWrite() })
+	})
+}
+
+func testClientLeaves(t *testing.T, leave func(net.Conn) error) {
 	r := newRig(t)
 	ended := make(chan struct{})
 	r.take = func(ctx context.Context, _ string, _ dispatch.Request) ([]*broker.Message, delivery.Owner, error) {
@@ -259,7 +276,10 @@ func TestClientLeavesBeforeTheAnswer(t *testing.T) {
 	c := r.dial()
 	fmt.Fprintf(c, "POST %s?wait=60s&max=2 HTTP/1.1\r\nHost: x\r\n\r\n", pullPath)
 	eventually(t, "the pull waits", func() bool { r.mu.Lock(); defer r.mu.Unlock(); return r.pulls == 1 })
-	_ = c.Close()
+	defer c.Close()
+	if err := leave(c); err != nil {
+		t.Fatal(err)
+	}
 	<-ended
 	eventually(t, "both are given back", func() bool { return len(r.gaveBack()) == 2 && r.book.InFlight() == 0 })
 	for i, seq := range []uint64{5, 7} {

@@ -46,10 +46,8 @@ func checkKey(key string) error {
 	return nil
 }
 
+// encodedKeyLength returns how long a key is in a subject. (The key _ alone is escaped there too; that is short enough.)
 func encodedKeyLength(key string) int {
-	if key == "_" { // stands for unkeyed, so the key itself is escaped
-		return 3
-	}
 	n := 0
 	for i := range len(key) {
 		switch c := key[i]; {
