@@ -48,7 +48,7 @@ type Feed struct {
 	mu     sync.Mutex
 	serial uint64
 	lanes  map[consumer]*laneState
-	open   map[uint64]*question  // by id
+	open   map[uint64]*question // by id
 	timer  *time.Timer
 	closed bool
 }
