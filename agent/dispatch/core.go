@@ -212,11 +212,9 @@ func (c *core) next() time.Time {
 			at = earlier(at, p.end(c.draining))
 		}
 	}
-	if c.connected && !c.draining && len(c.pulls) > 0 && c.free() > 0 {
-		for _, q := range c.queues {
-			if !q.sweeping {
-				at = earlier(at, q.nextSweep)
-			}
+	for _, q := range c.queues {
+		if c.sweepWanted(q) {
+			at = earlier(at, q.nextSweep)
 		}
 	}
 	return at

@@ -33,6 +33,7 @@ type queue struct {
 	sweepBegan time.Time
 	nextSweep  time.Time
 	sweeps     uint64
+	hearsay    int // lanes of which no sweep told that began since
 	repairing  bool
 	waiting    int // lanes that had nothing although the sweep lists messages
 }
@@ -82,6 +83,7 @@ type lane struct {
 	notUntil time.Time // a sweep does not revive it before
 	used     time.Time
 	sweep    uint64 // the last one that listed it
+	tried    bool   // was asked: its consumer may exist
 }
 
 // lane returns the lane at an address, which it makes up if it is new.
@@ -106,6 +108,7 @@ func (c *core) lane(q *queue, a broker.Address) *lane {
 		s.lanes = append([]*lane{l}, s.lanes...)
 	}
 	q.lanes[a] = l
+	q.hearsay++
 	c.byRef[l.ref] = l
 	return l
 }
@@ -157,8 +160,8 @@ func (q *queue) expected(s *slot) fairshare.Weight {
 
 // wake takes note of wake-ups of a lane.
 func (c *core) wake(q *queue, a broker.Address, note wakeNote, now time.Time) {
-	if q.backsOff {
-		return // a higher peer heard of it too
+	if q.backsOff || c.draining {
+		return // a higher peer heard of it too, or nothing more is taken
 	}
 	l := c.lane(q, a)
 	s := l.slot

@@ -44,7 +44,7 @@ func (c *core) startRound(now time.Time) (again bool) {
 	c.round = r
 	for _, l := range r.lanes {
 		if n := l.plan - len(l.hand); n > 0 {
-			l.asked, l.wakes, l.late, l.head, l.used = n, 0, false, 0, now
+			l.asked, l.wakes, l.late, l.head, l.used, l.tried = n, 0, false, 0, now, true
 			r.open++
 			c.asked++
 			c.lanePulls++
@@ -195,6 +195,7 @@ func (c *core) answered(a broker.Answer, now time.Time) {
 		}
 		return
 	}
+	l.used = now
 	late := l.late
 	l.asked, l.late = 0, false
 	c.asked--

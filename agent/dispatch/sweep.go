@@ -17,6 +17,9 @@ const (
 	sweepPerLane = 5 * time.Microsecond
 )
 
+// maxHearsay is how many lanes may become known from wake-ups alone before a sweep looks which of them are there still.
+const maxHearsay = 1000
+
 // backOffFactor is how much rarer a capsule looks that backs off for a peer.
 const backOffFactor = 3
 
@@ -40,23 +43,30 @@ func (c *core) applyBackOff(q *queue, now time.Time) {
 	}
 }
 
-// sweepIfDue looks for work that no wake-up told of, while there is credit for it.
+// sweepIfDue looks for work that no wake-up told of.
 func (c *core) sweepIfDue(now time.Time) {
-	if !c.connected || c.draining || len(c.pulls) == 0 || c.free() == 0 {
-		return
-	}
 	for _, q := range c.queues {
-		if !now.Before(q.nextSweep) {
+		if c.sweepWanted(q) && !now.Before(q.nextSweep) {
 			c.startSweep(q, now)
 		}
 	}
+}
+
+// sweepWanted tells whether there is a reason to look over a queue: credit, or many lanes of which only wake-ups told. Others
+// may have emptied those long ago, and without a look at the queue they would be remembered for ever by an agent that has no
+// app, or one whose app is busy.
+func (c *core) sweepWanted(q *queue) bool {
+	if !c.connected || c.draining || q.sweeping {
+		return false
+	}
+	return q.hearsay >= maxHearsay || len(c.pulls) > 0 && c.free() > 0
 }
 
 func (c *core) startSweep(q *queue, now time.Time) {
 	if q.sweeping {
 		return
 	}
-	q.sweeping, q.sweepBegan = true, now
+	q.sweeping, q.sweepBegan, q.hearsay = true, now, 0
 	q.sweeps++
 	c.eff.sweep(q)
 }
@@ -76,9 +86,11 @@ func (c *core) swept(q *queue, s broker.Sweep, err error, now time.Time) {
 		return // of a definition that is no longer in force
 	}
 	if err == nil {
+		hearsay := q.hearsay
 		for _, f := range s.Lanes {
 			c.found(q, f, now)
 		}
+		q.hearsay = hearsay
 		if len(s.Odd) > 0 {
 			c.eff.repair(q, s.Odd)
 		}
@@ -101,10 +113,18 @@ func (c *core) found(q *queue, f broker.Found, now time.Time) {
 	c.revive(l, listed, n, now)
 }
 
-// forgetLanes drops lanes that have been empty for long.
+// forgetLanes drops lanes that have been empty for long, or that were never asked and are empty. What is believed of a lane
+// from before a sweep that does not list it is over: somebody else was faster.
 func (c *core) forgetLanes(q *queue, now time.Time) {
 	for a, l := range q.lanes { // each is judged by itself
-		if l.sweep == q.sweeps || l.ready() || l.asked > 0 || l.delayed || l.ref.InHand.Load() > 0 || now.Sub(l.used) < laneMemory {
+		if l.sweep == q.sweeps || !l.used.Before(q.sweepBegan) {
+			continue
+		}
+		if l.believed && l.asked == 0 && l.plan == 0 {
+			l.believed, l.count = false, 0
+			c.refresh(l.slot)
+		}
+		if l.ready() || l.asked > 0 || l.delayed || l.ref.InHand.Load() > 0 || l.tried && now.Sub(l.used) < laneMemory {
 			continue
 		}
 		c.calm(l)
