@@ -352,6 +352,42 @@ func TestRunnerStop(t *testing.T) {
 	})
 }
 
+// lingering is a store whose calls take a while to end.
+type lingering struct {
+	leases.Store
+	under atomic.Int64
+}
+
+func (s *lingering) Read(ctx context.Context) (leases.Value, error) {
+	s.under.Add(1)
+	defer s.under.Add(-1)
+	<-ctx.Done()
+	time.Sleep(time.Second)
+	return leases.Value{}, ctx.Err()
+}
+
+func TestRunnerStopWaitsForCalls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &lingering{Store: memory.New(memory.FirstRevision).Open("a", memory.Faults{})}
+		r, err := leases.NewRunner(s, leases.Config{ID: "a", Boot: "1"}, &candidate{t: t})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Start()
+		r.Want()
+		synctest.Wait()
+		if s.under.Load() == 0 {
+			t.Fatal("nothing is under way")
+		}
+		if err := r.Stop(t.Context()); err != nil {
+			t.Errorf("Stop = %v", err)
+		}
+		if n := s.under.Load(); n != 0 {
+			t.Errorf("%d calls are under way after Stop", n)
+		}
+	})
+}
+
 func TestRunnerRefusesConfiguration(t *testing.T) {
 	if _, err := leases.NewRunner(nil, leases.Config{}, nil); !errors.Is(err, leases.ErrInvalid) {
 		t.Errorf("NewRunner = %v", err)

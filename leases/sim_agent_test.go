@@ -13,6 +13,9 @@ const (
 	noDeadline           // holds until it sees that it was replaced
 	trustFromNow         // trust counts from when an answer came
 	watchOnly            // does not poll
+	// storeTTL leaves it to the store to delete a silent holder's record, with a TTL on the key, which renewals drop: what
+	// an update of a key does to it.
+	storeTTL
 )
 
 // simAgent is the shell of one machine.
@@ -156,6 +159,9 @@ func (w *world) tell(a *simAgent, d int64, event func(time.Time)) {
 // after carries out what the machine asks for, and checks what it may do now.
 func (a *simAgent) after() {
 	w := a.w
+	if a.flaw == storeTTL && !a.m.view.heldUntil.IsZero() {
+		a.m.view.heldUntil = a.clock.local(w.at).Add(time.Hour)
+	}
 	actions := a.m.Actions()
 	for _, act := range actions {
 		if act.Kind == End && act.Reason != Expired {

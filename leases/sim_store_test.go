@@ -122,6 +122,13 @@ func (w *world) serve(a *simAgent, act Action) func(time.Time) {
 		return not(Conflict)
 	}
 	revision := s.commit(act.Record)
+	if a.flaw == storeTTL && act.Record.Fence == 0 && act.Record.Holder != "" {
+		w.after(int64(act.Record.TTL), func() {
+			if s.current().Revision == revision { // else it was renewed, and the TTL dropped
+				s.remove()
+			}
+		})
+	}
 	w.landed(a, act)
 	if w.roll(w.now.falseConflict) {
 		return not(Conflict)

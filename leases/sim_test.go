@@ -154,6 +154,7 @@ func TestTakeoverTimes(t *testing.T) {
 		{"clean stop, silent watches", stop, true, right, 2400 * time.Millisecond},
 		{"killed", kill, false, right, ttl + 500*time.Millisecond},
 		{"killed, silent watches", kill, true, right, ttl + 500*time.Millisecond},
+		{"killed, left to the TTL of the key", kill, false, storeTTL, ttl + 500*time.Millisecond},
 		{"killed, silent watches, no poll", kill, true, watchOnly, ttl + 500*time.Millisecond},
 	} {
 		t.Run(c.name, func(t *testing.T) {

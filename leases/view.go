@@ -30,7 +30,7 @@ func (m *Machine) looked(now time.Time, request uint64, s Seen) {
 	if request > m.resolve {
 		m.resolve = 0
 	}
-	if m.tenure.fence != 0 && s.Record.Nonce == m.tenure.nonce && s.Record.Holder != "" {
+	if m.resolve == 0 && m.tenure.fence != 0 && s.Record.Nonce == m.tenure.nonce && s.Record.Holder != "" {
 		m.tenure.open = m.connected
 	}
 	if !now.Before(m.pollAt) {

@@ -188,3 +188,31 @@ func TestLeaseServerRestarts(t *testing.T) {
 		}
 	}
 }
+
+// TestUpdateDropsTheTTLOfAKey is why leases are not built on TTLs of keys: the record of a holder that renewed it once and
+// then died would stay for ever.
+func TestUpdateDropsTheTTLOfAKey(t *testing.T) {
+	const ttl = time.Second // the shortest that there is
+	js := connect(t, startServer(t))
+	kv, err := js.CreateKeyValue(t.Context(), jetstream.KeyValueConfig{Bucket: "ttl", LimitMarkerTTL: ttl})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range []string{"renewed", "later"} {
+		revision, err := kv.Create(t.Context(), key, []byte("holder"), jetstream.KeyTTL(ttl))
+		if err == nil && key == "renewed" {
+			_, err = kv.Update(t.Context(), key, []byte("holder"), revision)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	has := func(key string) bool {
+		_, err := kv.Get(t.Context(), key)
+		return err == nil
+	}
+	wait(t, "the TTL passes", func() bool { return !has("later") })
+	if !has("renewed") {
+		t.Error("the renewed key has expired: TTLs of keys could be used after all")
+	}
+}
