@@ -57,6 +57,7 @@ type Capsule struct {
 	watches  map[string]func()
 	lastPull time.Time
 	demand   bool
+	troubles troubles
 
 	stop    sync.Once
 	repairs sync.WaitGroup
@@ -67,7 +68,7 @@ type Capsule struct {
 
 // New makes a capsule that serves no queue yet: see Define.
 func New(o Options) (*Capsule, error) {
-	c := &Capsule{o: o, box: newMailbox(), done: make(chan struct{}), watches: map[string]func(){}}
+	c := &Capsule{o: o, box: newMailbox(), done: make(chan struct{}), watches: map[string]func(){}, troubles: troubles{}}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	feed, err := o.Broker.NewFeed(
 		func(a broker.Answer) { c.answered(a) },
@@ -87,7 +88,11 @@ func New(o Options) (*Capsule, error) {
 
 // answered and strayed give messages back themselves when there is nobody left to tell.
 func (c *Capsule) answered(a broker.Answer) {
-	if !c.box.put(func(k *core, now time.Time) { k.answered(a, now) }) {
+	told := c.box.put(func(k *core, now time.Time) {
+		k.answered(a, now)
+		c.trouble("messages cannot be taken; trying again", a.Lane.Queue(), a.Err, now)
+	})
+	if !told {
 		for _, m := range a.Messages {
 			c.giveBack(m)
 		}

@@ -57,6 +57,9 @@ const (
 	oneRoundLimit = 2 * time.Second
 	// fillRounds is how many rounds a pull with messages may go through to get more.
 	fillRounds = 8
+	// handLimit is how long a message that arrived outside of a round is kept for a turn. JetStream hears of nothing
+	// meanwhile, and gives it to someone else after its acknowledgement wait.
+	handLimit = time.Second
 	// drainAnswer is how long a pull waits, at most, while the capsule drains.
 	drainAnswer = time.Second
 )
@@ -193,8 +196,8 @@ func (c *core) tick(now time.Time) {
 		}
 		n := max(t.lane.wakes, 1)
 		if t.why == failed {
-			if n = t.lane.missed; t.lane.believed || t.lane.asked > 0 {
-				continue
+			if n = t.lane.missed; t.lane.believed || t.lane.asked > 0 || now.Before(t.lane.notUntil) {
+				continue // it was asked meanwhile, and has failed again: that has set a timer of its own
 			}
 		}
 		c.revive(t.lane, t.why, n, now)
@@ -223,6 +226,7 @@ func (c *core) next() time.Time {
 // pump takes what there is credit for, and answers the pulls that have nothing more to wait for.
 func (c *core) pump(now time.Time) {
 	c.sweepIfDue(now)
+	c.returnUnwanted(now)
 	for c.round == nil {
 		c.applyChanges(now)
 		if !c.startRound(now) {
@@ -232,7 +236,7 @@ func (c *core) pump(now time.Time) {
 	if c.round != nil {
 		return
 	}
-	c.returnUnwanted()
+	c.returnUnwanted(now)
 	c.answerPulls(now)
 }
 
@@ -291,19 +295,24 @@ func (c *core) roundIsComplete(p *pull, now time.Time) bool {
 	return complete
 }
 
-// returnUnwanted gives back messages that arrived outside of a round when nobody has credit for them.
-func (c *core) returnUnwanted() {
-	if len(c.held) == 0 || c.credit() > 0 && !c.draining {
+// returnUnwanted gives back messages that arrived outside of a round: when nobody has credit for them, or others come
+// before them for too long, or NATS is away, where they may have been given to someone else when it is back.
+func (c *core) returnUnwanted(now time.Time) {
+	if len(c.held) == 0 {
 		return
 	}
+	all := c.draining || !c.connected || c.round == nil && c.credit() == 0
 	for _, l := range c.held {
+		if l.plan > 0 || !all && now.Sub(l.since) < handLimit {
+			continue
+		}
 		for _, m := range l.hand {
 			c.eff.giveBack(m)
 		}
 		l.hand = nil
 		c.refresh(l.slot)
 	}
-	c.held = c.held[:0]
+	c.forgetEmptyHands()
 }
 
 func (c *core) queueNamed(name string) *queue {

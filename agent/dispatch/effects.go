@@ -2,7 +2,6 @@ package dispatch
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/fairlead/fairlead/agent/broker"
@@ -22,10 +21,10 @@ func (c *Capsule) sweep(q *queue) {
 		ctx, cancel := context.WithTimeout(c.ctx, sweepLimit)
 		defer cancel()
 		s, err := c.o.Broker.Sweep(ctx, layout)
-		if err != nil && c.ctx.Err() == nil && !errors.Is(err, broker.ErrUnavailable) {
-			c.o.Logger.Warn("a queue cannot be looked over; trying again", "queue", layout.Queue, "error", err)
-		}
-		c.box.put(func(k *core, now time.Time) { k.swept(q, s, err, now) })
+		c.box.put(func(k *core, now time.Time) {
+			k.swept(q, s, err, now)
+			c.trouble("a queue cannot be looked over; trying again", layout.Queue, err, now)
+		})
 	}()
 }
 
@@ -45,10 +44,10 @@ func (c *Capsule) repair(q *queue, odd []string) {
 		if moved > 0 {
 			c.o.Logger.Info("messages on subjects that are not canonical were moved to their lanes", "queue", q.layout.Queue, "messages", moved)
 		}
-		if err != nil && c.ctx.Err() == nil {
-			c.o.Logger.Warn("messages on subjects that are not canonical cannot be moved now", "queue", q.layout.Queue, "subjects", len(odd), "error", err)
-		}
-		c.box.put(func(*core, time.Time) { q.repairing = false })
+		c.box.put(func(_ *core, now time.Time) {
+			q.repairing = false
+			c.trouble("messages on subjects that are not canonical cannot be moved now", q.layout.Queue, err, now)
+		})
 	}()
 }
 
@@ -59,15 +58,27 @@ func (c *Capsule) headFound(lane *broker.Lane, seq uint64) {
 
 // giveBack implements effects: nobody worked on the message, so it is no attempt.
 func (c *Capsule) giveBack(m *broker.Message) {
-	c.o.Broker.Return(m, broker.Return{}, func(error) {
-		c.Returned(m, time.Time{})
+	c.o.Broker.Return(m, broker.Return{}, func(err error) {
+		at := time.Time{}
+		if err != nil { // JetStream gives it to somebody by itself, when it has not heard of it for long enough
+			at = time.Now().Add(m.AckWait)
+		}
+		c.Returned(m, at)
 	})
 }
 
 // sweepSoon looks over a queue at the next chance.
 func (c *core) sweepSoon(name string, now time.Time) {
-	if q := c.queueNamed(name); q != nil && now.Add(c.poll/10).Before(q.nextSweep) {
-		q.nextSweep = now.Add(c.poll / 10)
+	q := c.queueNamed(name)
+	if q == nil {
+		return
+	}
+	at := now.Add(c.poll / 10)
+	if at.Before(q.notSooner) {
+		at = q.notSooner
+	}
+	if at.Before(q.nextSweep) {
+		q.nextSweep = at
 	}
 }
 

@@ -32,6 +32,8 @@ type queue struct {
 	sweeping   bool
 	sweepBegan time.Time
 	nextSweep  time.Time
+	notSooner  time.Time // what sweeps may cost allows no other before
+	failures   int       // sweeps that failed in a row
 	sweeps     uint64
 	hearsay    int // lanes of which no sweep told that began since
 	repairing  bool
@@ -74,6 +76,7 @@ type lane struct {
 	looking  bool   // its head is being looked up
 	plan     int    // turns of the round under way
 	hand     []*broker.Message
+	since    time.Time // when the oldest of hand came
 	woken    time.Time
 	wakes    int  // since it was asked
 	doubted  bool // asked once more after a wake-up

@@ -202,7 +202,7 @@ func (c *core) answered(a broker.Answer, now time.Time) {
 	if len(a.Messages) == 0 {
 		c.emptyPulls++
 	}
-	l.hand = append(l.hand, a.Messages...)
+	l.put(now, a.Messages...)
 	for _, m := range a.Messages {
 		l.taken = max(l.taken, m.Seq)
 	}
@@ -220,6 +220,14 @@ func (c *core) answered(a broker.Answer, now time.Time) {
 		c.finishRound(now)
 		c.pump(now)
 	}
+}
+
+// put adds messages to those in hand.
+func (l *lane) put(now time.Time, messages ...*broker.Message) {
+	if len(l.hand) == 0 {
+		l.since = now
+	}
+	l.hand = append(l.hand, messages...)
 }
 
 // believe draws conclusions from an answer about what the lane still has.
@@ -261,7 +269,7 @@ func (c *core) stray(m *broker.Message, ref *broker.Lane, now time.Time) {
 		c.eff.giveBack(m)
 		return
 	}
-	l.hand = append(l.hand, m)
+	l.put(now, m)
 	c.held = append(c.held, l)
 	c.refresh(l.slot)
 	c.pump(now)

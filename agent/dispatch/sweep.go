@@ -17,6 +17,9 @@ const (
 	sweepPerLane = 5 * time.Microsecond
 )
 
+// maxSweepPause is the longest pause after sweeps that fail: the queue's stream may be gone for good.
+const maxSweepPause = 5 * time.Second
+
 // maxHearsay is how many lanes may become known from wake-ups alone before a sweep looks which of them are there still.
 const maxHearsay = 1000
 
@@ -75,7 +78,13 @@ func (c *core) startSweep(q *queue, now time.Time) {
 func (c *core) swept(q *queue, s broker.Sweep, err error, now time.Time) {
 	q.sweeping = false
 	cost := min(s.Took, sweepBase+time.Duration(len(s.Lanes)+len(s.Odd))*sweepPerLane)
+	q.notSooner = now.Add(sweepShare * cost)
 	pause := max(c.poll, sweepShare*cost)
+	if q.failures++; err == nil {
+		q.failures = 0
+	} else {
+		pause = max(pause, min(c.poll<<min(q.failures, 10), maxSweepPause))
+	}
 	if q.backsOff {
 		pause = max(backOffFactor*c.poll, pause)
 		q.allowance = c.credit()

@@ -30,6 +30,7 @@ type world struct {
 	agents       []*simAgent
 	taken        []delivered // in the order in which apps got them
 	pulls        int         // questions to lanes
+	sweeps       int
 	empty        int
 	heads        int // look-ups of where a lane begins
 	emptyTo      int // pulls of apps that got nothing although something was waiting
@@ -43,6 +44,8 @@ type faults struct {
 	wrongEmpty float64 // a lane says "nothing" although it has something
 	hang       float64 // a question gets its answer only after two seconds
 	err        float64
+	sweep      error         // of every sweep
+	took       time.Duration // by every sweep, of the server's time
 }
 
 type waiting struct{ messages []*broker.Message }
@@ -280,7 +283,12 @@ func (a *simAgent) headFound(lane *broker.Lane, seq uint64) { a.core.headFound(l
 func (a *simAgent) sweep(q *queue) {
 	w := a.w
 	w.after(w.delay(), func() {
-		var s broker.Sweep
+		w.sweeps++
+		if err := w.faults.sweep; err != nil {
+			w.after(w.delay(), func() { a.core.swept(q, broker.Sweep{}, err, w.now); a.step() })
+			return
+		}
+		s := broker.Sweep{Took: w.faults.took}
 		for addr, l := range w.stored[q.layout.Queue] {
 			n := uint64(len(l.messages))
 			if n > 0 {
