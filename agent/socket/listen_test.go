@@ -6,8 +6,10 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -227,5 +229,39 @@ func TestOneOfManyTakesTheSocket(t *testing.T) {
 		if err := won[0].Close(); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// Starting and stopping at the same time over and over: never two at a time, and no other error than that one is running.
+func TestStartsAndStopsAtTheSameTime(t *testing.T) {
+	path := filepath.Join(socketDir(t), "s")
+	var holders, won atomic.Int64
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for range 300 {
+				l, err := Listen(path, 0o600)
+				if errors.Is(err, ErrAlreadyRunning) {
+					continue
+				}
+				if err != nil {
+					t.Errorf("Listen: %v", err)
+					return
+				}
+				won.Add(1)
+				if n := holders.Add(1); n != 1 {
+					t.Errorf("%d have the socket", n)
+				}
+				runtime.Gosched()
+				holders.Add(-1)
+				if err := l.Close(); err != nil {
+					t.Errorf("Close: %v", err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if won.Load() == 0 {
+		t.Error("nobody ever had it")
 	}
 }
