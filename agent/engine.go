@@ -20,24 +20,43 @@ func (e engine) Definition(queue string) (config.Queue, bool) { return e.a.defin
 
 // Publish implements socket.Publisher.
 func (e engine) Publish(ctx context.Context, queue string, p broker.Publication) (broker.Receipt, error) {
+	def, err := e.publishable(queue, p)
+	if err != nil {
+		return broker.Receipt{}, err
+	}
+	r, err := e.a.client.Publish(ctx, def, p)
+	return r, publishError(queue, err)
+}
+
+// PublishAsync implements socket.Publisher.
+func (e engine) PublishAsync(queue string, p broker.Publication, done func(broker.Receipt, error)) {
+	def, err := e.publishable(queue, p)
+	if err != nil {
+		done(broker.Receipt{}, err)
+		return
+	}
+	e.a.client.PublishAsync(def, p, func(r broker.Receipt, err error) { done(r, publishError(queue, err)) })
+}
+
+// publishable returns the definition that a message is stored under, or why it is refused.
+func (e engine) publishable(queue string, p broker.Publication) (config.Queue, error) {
 	def, ok := e.a.definition(queue)
 	if !ok {
-		return broker.Receipt{}, unknownQueue(queue)
+		return def, unknownQueue(queue)
 	}
 	if p.Level >= def.Levels {
-		return broker.Receipt{}, &api.Error{
+		return def, &api.Error{
 			Code:    api.CodePriority,
 			Message: fmt.Sprintf("queue %s has %d priority levels, 0 (the highest) to %d; %d is not one of them", queue, def.Levels, def.Levels-1, p.Level),
 		}
 	}
 	if limit := def.Limits.MaxPayload; limit > 0 && int64(len(p.Data)) > limit {
-		return broker.Receipt{}, &api.Error{
+		return def, &api.Error{
 			Code:    api.CodePayloadTooLarge,
 			Message: fmt.Sprintf("the payload has %d bytes; queue %s takes at most %d (limits.max_payload)", len(p.Data), queue, limit),
 		}
 	}
-	r, err := e.a.client.Publish(ctx, def, p)
-	return r, publishError(queue, err)
+	return def, nil
 }
 
 // Pull implements socket.Capsules.

@@ -69,7 +69,7 @@ type question struct {
 	id      uint64
 	left    int // messages that may still come
 	answer  Answer
-	sent    time.Time
+	sent    time.Time // zero while its lane is being made, which has a limit of its own
 	remakes int
 }
 
@@ -94,13 +94,16 @@ func (f *Feed) Ask(lane *Lane, n int) {
 	f.c.metrics.LanePulls.Add(1)
 	f.mu.Lock()
 	f.serial++
-	q := &question{lane: lane, id: f.serial, left: n, answer: Answer{Lane: lane}, sent: time.Now()}
+	q := &question{lane: lane, id: f.serial, left: n, answer: Answer{Lane: lane}}
 	state := f.lanes[lane.consumer()]
 	if state == nil {
 		state = &laneState{lane: lane}
 		f.lanes[lane.consumer()] = state
 	}
 	closed, made := f.closed, state.made
+	if made {
+		q.sent = time.Now()
+	}
 	if !closed {
 		state.open = q
 		f.open[q.id] = q
@@ -134,11 +137,21 @@ func (f *Feed) Head(lane *Lane, from uint64, done func(seq uint64)) {
 			done(NoHead)
 			return
 		}
-		if seq, err := strconv.ParseUint(m.Header.Get("Nats-Sequence"), 10, 64); err == nil {
+		if seq := serverSequence(m.Header); seq > 0 {
 			from = seq
 		}
 		done(from)
 	})
+}
+
+// serverSequence is the sequence that the server wrote into a message's headers, behind whatever its publisher wrote.
+func serverSequence(h nats.Header) uint64 {
+	values := h["Nats-Sequence"]
+	if len(values) == 0 {
+		return 0
+	}
+	seq, _ := strconv.ParseUint(values[len(values)-1], 10, 64)
+	return seq
 }
 
 // NoHead stands for the sequence of the first message of a lane that has none.
@@ -294,6 +307,7 @@ func (f *Feed) lost(q *question) {
 	f.c.metrics.LanesLost.Add(1)
 	f.mu.Lock()
 	q.remakes++
+	q.sent = time.Time{}
 	again := q.remakes <= 2
 	f.mu.Unlock()
 	if again {
@@ -327,7 +341,7 @@ func (f *Feed) expire() {
 	var late []*question
 	f.mu.Lock()
 	for _, q := range f.open { // in any order: each is given up by itself
-		if now.Sub(q.sent) >= answerLimit {
+		if !q.sent.IsZero() && now.Sub(q.sent) >= answerLimit {
 			late = append(late, q)
 		}
 	}

@@ -31,26 +31,47 @@ const (
 // the same id, so that it is stored once. Errors wrap [ErrInvalidKey], [ErrTooLarge], [ErrQueueFull], [ErrUnavailable]
 // or [ErrOutcomeUnknown]; after all but the last nothing was stored.
 func (c *Client) Publish(ctx context.Context, q config.Queue, p Publication) (Receipt, error) {
+	type outcome struct {
+		receipt Receipt
+		err     error
+	}
+	stored := make(chan outcome, 1)
+	c.PublishAsync(q, p, func(r Receipt, err error) { stored <- outcome{r, err} })
+	select {
+	case o := <-stored:
+		return o.receipt, o.err
+	case <-ctx.Done():
+		return Receipt{}, fmt.Errorf("%w: %w", ErrOutcomeUnknown, ctx.Err())
+	}
+}
+
+// PublishAsync is Publish without waiting: messages are sent in the order of the calls, and stored in it unless one has to
+// be repeated. p's data must not change before done was called, which happens once, from any goroutine; it must not block.
+func (c *Client) PublishAsync(q config.Queue, p Publication, done func(Receipt, error)) {
 	m, err := c.message(q, p)
 	if err != nil {
-		return Receipt{}, err
+		done(Receipt{}, err)
+		return
 	}
 	if int64(m.Size()) > c.MaxPayload() {
-		return Receipt{}, fmt.Errorf("%w (%d bytes with headers, of %d)", ErrTooLarge, m.Size(), c.MaxPayload())
+		done(Receipt{}, fmt.Errorf("%w (%d bytes with headers, of %d)", ErrTooLarge, m.Size(), c.MaxPayload()))
+		return
 	}
 	level := p.Level
 	if level < 0 {
 		level = q.DefaultPriority
 	}
-	ack, err := c.store(ctx, m)
-	if err != nil {
-		return Receipt{}, err
-	}
-	c.metrics.Published.Add(1)
-	if ack.Duplicate {
-		c.metrics.Duplicates.Add(1)
-	}
-	return Receipt{Seq: ack.Sequence, Level: level, Duplicate: ack.Duplicate}, nil
+	c.store(m, 1, false, func(ack pubAck, err error) {
+		if err != nil {
+			done(Receipt{}, err)
+			return
+		}
+		c.metrics.Published.Add(1)
+		if ack.Duplicate {
+			c.metrics.Duplicates.Add(1)
+		}
+		done(Receipt{Seq: ack.Sequence, Level: level, Duplicate: ack.Duplicate}, nil)
+	})
 }
 
 // message is what a publication looks like in the stream.
@@ -95,48 +116,44 @@ type pubAck struct {
 	Duplicate bool   `json:"duplicate"`
 }
 
-type storeResult struct {
-	ack pubAck
-	err error
+// storeAndWait is store, and waits for the outcome.
+func (c *Client) storeAndWait(ctx context.Context, m *nats.Msg) (pubAck, error) {
+	type outcome struct {
+		ack pubAck
+		err error
+	}
+	stored := make(chan outcome, 1)
+	c.store(m, 1, false, func(ack pubAck, err error) { stored <- outcome{ack, err} })
+	select {
+	case o := <-stored:
+		return o.ack, o.err
+	case <-ctx.Done():
+		return pubAck{}, fmt.Errorf("%w: %w", ErrOutcomeUnknown, ctx.Err())
+	}
 }
 
 // store writes m, which must carry an id, and repeats it while its outcome is unknown.
-func (c *Client) store(ctx context.Context, m *nats.Msg) (pubAck, error) {
-	var unknown bool
-	for try := 1; ; try++ {
-		ack, err := c.storeOnce(ctx, m)
+func (c *Client) store(m *nats.Msg, try int, unknown bool, done func(pubAck, error)) {
+	// A copy: the requester sets its reply, and an earlier try may still be on its way.
+	once := &nats.Msg{Subject: m.Subject, Header: m.Header, Data: m.Data}
+	c.writes.do(once, func(answer *nats.Msg, err error) {
+		var ack pubAck
+		if err == nil {
+			ack, err = parseAck(answer)
+		}
 		if errors.Is(err, ErrOutcomeUnknown) {
 			unknown = true
-			if try < writeTries && ctx.Err() == nil {
-				continue
+			if try < writeTries && c.Connected() {
+				c.store(m, try+1, true, done)
+				return
 			}
 		}
 		// Not being able to repeat a write does not say that the first one failed.
 		if unknown && errors.Is(err, ErrUnavailable) {
 			err = ErrOutcomeUnknown
 		}
-		return ack, err
-	}
-}
-
-func (c *Client) storeOnce(ctx context.Context, m *nats.Msg) (pubAck, error) {
-	result := make(chan storeResult, 1)
-	// A copy: the requester sets its reply, and an earlier try may still be on its way.
-	once := &nats.Msg{Subject: m.Subject, Header: m.Header, Data: m.Data}
-	c.writes.do(once, func(answer *nats.Msg, err error) {
-		if err != nil {
-			result <- storeResult{err: err}
-			return
-		}
-		ack, err := parseAck(answer)
-		result <- storeResult{ack, err}
+		done(ack, err)
 	})
-	select {
-	case r := <-result:
-		return r.ack, r.err
-	case <-ctx.Done():
-		return pubAck{}, fmt.Errorf("%w: %w", ErrOutcomeUnknown, ctx.Err())
-	}
 }
 
 // parseAck reads JetStream's answer to a write.

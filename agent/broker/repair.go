@@ -122,7 +122,7 @@ func (r *repair) move(ctx context.Context, m *stored) error {
 			return fmt.Errorf("%w (message %d in %s, on %q, cannot be moved: %d bytes with headers, of %d)",
 				ErrTooLarge, m.Seq, r.queue.Name, m.Subject, size, r.c.MaxPayload())
 		}
-		if _, err := r.c.store(ctx, to); err != nil {
+		if _, err := r.c.storeAndWait(ctx, to); err != nil {
 			// A full tenant says nothing of the others; a full queue does, and so does NATS being away.
 			var full *FullError
 			r.stop = !errors.As(err, &full) || full.Reason != fullKey

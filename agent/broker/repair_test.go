@@ -165,7 +165,7 @@ func TestRepairAfterCrash(t *testing.T) {
 		t.Fatal(err)
 	}
 	h, _ := repairedHeader(m, time.Now())
-	if _, err := r.store(within(t), &nats.Msg{Subject: "fl.q.orders.p2.a", Header: h, Data: m.Data}); err != nil {
+	if _, err := r.storeAndWait(within(t), &nats.Msg{Subject: "fl.q.orders.p2.a", Header: h, Data: m.Data}); err != nil {
 		t.Fatal(err)
 	}
 	if moved, err := r.another().Repair(within(t), r.q, r.odd()); moved != 1 || err != nil {

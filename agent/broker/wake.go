@@ -2,7 +2,6 @@ package broker
 
 import (
 	"fmt"
-	"strconv"
 
 	"github.com/nats-io/nats.go"
 
@@ -32,7 +31,7 @@ func (c *Client) Watch(layout Layout, f func(Wake)) (stop func(), err error) {
 		if h := m.Header.Get(headerWeight); h != "" {
 			w.Weight, _ = ParseWeight(h)
 		}
-		w.Seq, _ = strconv.ParseUint(m.Header.Get("Nats-Sequence"), 10, 64)
+		w.Seq = serverSequence(m.Header)
 		if w.Address, w.Known = known[m.Subject]; !w.Known {
 			if class, key, ok := splitAddress(m.Subject[len(prefix):]); ok {
 				w.Address, w.Known = layout.Address(class, key)

@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/fairlead/fairlead/agent/api"
+	"github.com/fairlead/fairlead/agent/broker"
 	"github.com/fairlead/fairlead/config"
 )
 
@@ -20,7 +21,7 @@ const lineOverhead = 128 << 10
 // batch stores the lines of the body, and answers them in order, while it reads on.
 //
 //	reader (this goroutine) --slot--> queue --> answerer --bytes--> outbox --> writer
-//	                          \--> one goroutine per publish, sets the slot's outcome
+//	                          \--> the publisher, in the order of the lines; it sets the slot's outcome
 func (x *exchange) batch() error {
 	q, err := x.definition()
 	if err != nil {
@@ -110,7 +111,7 @@ func lineError(err error, most int) *api.Error {
 	return &api.Error{Code: api.CodePayloadTooLarge, Message: "the line has more than " + strconv.Itoa(most) + " bytes: publish smaller messages, or this one by itself"}
 }
 
-// publish stores one line's message, in a goroutine of its own unless the line is bad.
+// publish stores one line's message, after those of the lines before it.
 func (b *batch) publish(s *slot, line []byte, limit int64) {
 	size := int64(len(line))
 	p, err := parseLine(b.q, line, limit)
@@ -119,8 +120,7 @@ func (b *batch) publish(s *slot, line []byte, limit int64) {
 		b.finish(s, size)
 		return
 	}
-	b.x.work.Go(func() {
-		receipt, err := b.x.Publisher.Publish(b.x.base, b.q.Name, p)
+	b.x.Publisher.PublishAsync(b.q.Name, p, func(receipt broker.Receipt, err error) {
 		if err != nil {
 			s.err = b.x.apiError(err)
 		}

@@ -3,7 +3,6 @@ package socket
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -222,8 +221,8 @@ type countingPublisher struct {
 	n *atomic.Uint64
 }
 
-func (c countingPublisher) Publish(_ context.Context, _ string, p broker.Publication) (broker.Receipt, error) {
-	return broker.Receipt{Seq: c.n.Add(1)}, nil
+func (c countingPublisher) PublishAsync(_ string, _ broker.Publication, done func(broker.Receipt, error)) {
+	done(broker.Receipt{Seq: c.n.Add(1)}, nil)
 }
 
 // A client that writes its whole batch before it reads is not stuck.

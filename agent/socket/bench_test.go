@@ -138,6 +138,6 @@ func BenchmarkBatch(b *testing.B) {
 
 type discarding struct{ *fakeAgent }
 
-func (discarding) Publish(context.Context, string, broker.Publication) (broker.Receipt, error) {
-	return broker.Receipt{Seq: 1}, nil
+func (discarding) PublishAsync(_ string, _ broker.Publication, done func(broker.Receipt, error)) {
+	done(broker.Receipt{Seq: 1}, nil)
 }

@@ -76,6 +76,20 @@ func (f *fakeAgent) Publish(ctx context.Context, _ string, p broker.Publication)
 	return broker.Receipt{Seq: uint64(n), Level: max(p.Level, 0)}, nil
 }
 
+func (f *fakeAgent) PublishAsync(_ string, p broker.Publication, done func(broker.Receipt, error)) {
+	f.mu.Lock()
+	store := f.store
+	p.Data = append([]byte(nil), p.Data...)
+	f.published = append(f.published, p)
+	n := len(f.published)
+	f.mu.Unlock()
+	if store == nil {
+		done(broker.Receipt{Seq: uint64(n), Level: max(p.Level, 0)}, nil)
+		return
+	}
+	go func() { done(store(p)) }()
+}
+
 func (f *fakeAgent) stored() []broker.Publication {
 	f.mu.Lock()
 	defer f.mu.Unlock()

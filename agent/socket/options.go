@@ -19,6 +19,9 @@ type Publisher interface {
 	// Publish stores one message and blocks until JetStream has confirmed it. Errors that clients can act on are
 	// *api.Error.
 	Publish(ctx context.Context, queue string, p broker.Publication) (broker.Receipt, error)
+	// PublishAsync is Publish without waiting: messages are stored in the order of the calls. done is called once, from any
+	// goroutine, and does not block.
+	PublishAsync(queue string, p broker.Publication, done func(broker.Receipt, error))
 	// Definition returns the definition in force.
 	Definition(queue string) (config.Queue, bool)
 }
