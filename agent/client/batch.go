@@ -70,7 +70,6 @@ type feed struct {
 	line int
 	rest []byte // of the line being sent; points into in's buffer
 	mid  bool   // the line being sent goes on after rest
-	end  bool   // a newline has to follow the last line
 
 	mu      sync.Mutex
 	waiting []int // numbers of lines sent and not answered, oldest first
@@ -87,7 +86,7 @@ func newFeed(lines io.Reader) *feed {
 func (f *feed) Read(p []byte) (int, error) {
 	n := 0
 	for n < len(p) {
-		if len(f.rest) == 0 && !f.end {
+		if len(f.rest) == 0 {
 			if n > 0 && f.in.Buffered() == 0 {
 				return n, nil
 			}
@@ -97,12 +96,6 @@ func (f *feed) Read(p []byte) (int, error) {
 				}
 				return 0, err
 			}
-		}
-		if len(f.rest) == 0 && f.end {
-			p[n] = '\n'
-			n++
-			f.end = false
-			continue
 		}
 		k := copy(p[n:], f.rest)
 		f.rest = f.rest[k:]
@@ -139,7 +132,6 @@ func (f *feed) next() error {
 			f.sent(f.line)
 		}
 		f.rest = piece
-		f.end = errors.Is(err, io.EOF)
 		return nil
 	}
 }

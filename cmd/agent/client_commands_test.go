@@ -109,6 +109,21 @@ func TestPullAcknowledgesOnlyWhatWasPrinted(t *testing.T) {
 	}
 }
 
+// What could not be printed is of no use to anybody until its lease ends.
+func TestPullGivesBackWhatWasNotPrinted(t *testing.T) {
+	agent := clienttest.New(t)
+	agent.Put(0, "k", "1")
+	agent.Put(0, "k", "2")
+	s := newShell(t, agent)
+	s.app.out = &failAfter{left: 1}
+	if code := s.run("pull", "default", "--max", "2"); code != exitFailure {
+		t.Errorf("exit code %d", code)
+	}
+	if waiting, inFlight := agent.Waiting(); waiting != 1 || inFlight != 1 {
+		t.Errorf("%d wait, %d are in flight", waiting, inFlight)
+	}
+}
+
 // failAfter fails once left writes were made.
 type failAfter struct{ left int }
 

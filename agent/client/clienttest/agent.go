@@ -29,6 +29,9 @@ type Agent struct {
 	Queue  string // the name of its one queue
 	Levels []string
 
+	// PerPull, if set before the first pull, is the most that one pull gets.
+	PerPull int
+
 	// Order, if set before the first pull, decides whether a goes before b: for tests that need a wrong one.
 	Order func(a, b *Message) bool
 
@@ -203,6 +206,9 @@ func (a *Agent) store(m *Message) (seq uint64, duplicate bool) {
 func (a *Agent) take(limit int, lease time.Duration, session string) (out []*Message) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if a.PerPull > 0 {
+		limit = min(limit, a.PerPull)
+	}
 	for len(out) < limit && !a.draining {
 		best := a.nextLocked()
 		if best == nil {

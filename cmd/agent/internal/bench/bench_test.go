@@ -135,6 +135,15 @@ func TestNoFigureForAWrongCount(t *testing.T) {
 	}
 }
 
+func TestPullsThatGetLessThanTheyAskedFor(t *testing.T) {
+	o := small(t)
+	o.Rounds, o.Waiting, o.Singles = 1, nil, 0
+	o.Start = startChanged(func(a *clienttest.Agent) { a.PerPull = 5 })
+	if _, err := Run(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestAgentsAreToldTheirLayout(t *testing.T) {
 	o := small(t)
 	o.Rounds, o.Connections, o.Waiting, o.Singles = 1, []int{1}, nil, 0

@@ -197,6 +197,34 @@ func TestMaxMessages(t *testing.T) {
 	}
 }
 
+func TestEmptyAnswersDoNotCountAsMessages(t *testing.T) {
+	agent := clienttest.New(t)
+	agent.Put(0, "k", "1")
+	j := start(t, agent, "true", func(o *Options) { o.MaxMessages = 2 })
+	agent.Await(t, "the first ack", func() bool { return len(agent.Settled()) == 1 })
+	before := agent.Requests()
+	agent.Await(t, "an empty answer and another pull", func() bool { return agent.Requests() > before })
+	agent.Put(0, "k", "2")
+	if sum := j.wait(); sum.Acked != 2 {
+		t.Fatalf("got %+v", sum)
+	}
+}
+
+func TestChildrenOfACommandAreMeantToo(t *testing.T) {
+	agent := clienttest.New(t)
+	agent.Put(0, "k", "x")
+	// The shell itself ignores SIGTERM, and ends when its child does.
+	script := `sh -c 'trap "echo child ends; exit 0" TERM; echo "started $FAIRLEAD_TOKEN"; while :; do sleep 0.02; done' & trap "" TERM; wait`
+	j := start(t, agent, script, func(o *Options) { o.MaxMessages = 1 })
+	waitFor(t, "the command", func() bool { return strings.Contains(j.out.String(), "started") })
+	begin := time.Now()
+	agent.Revoke(strings.Fields(j.out.String())[1], "expired")
+	j.wait()
+	if !strings.Contains(j.out.String(), "child ends") || time.Since(begin) >= termGrace {
+		t.Errorf("the child was not told: %q", j.out.String())
+	}
+}
+
 func TestStopLetsTheRunningOnesFinish(t *testing.T) {
 	agent := clienttest.New(t)
 	agent.Put(0, "k", "1")
