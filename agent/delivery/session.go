@@ -86,13 +86,13 @@ func (b *Book) Events(s *Session) []api.Event {
 // End ends s: everything it holds goes back at once, in ascending order, and counts as an attempt if it was written.
 // Settlements that are being carried out are completed. End can be called twice, and does not block.
 func (b *Book) End(s *Session) {
-	s.cancel()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if s.ended {
 		return
 	}
-	s.ended = true
+	s.ended = true // before the context ends: who wakes up by it cannot hand out to the session any more
+	s.cancel()
 	delete(b.sessions, s.id)
 	backs := make([]giveBack, 0, len(s.held))
 	for _, e := range s.held { // sorted below
