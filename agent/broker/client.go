@@ -50,6 +50,7 @@ type Options struct {
 type Client struct {
 	names    Names
 	log      hclog.Logger
+	seldom   *seldom // for what can happen with every message
 	metrics  *Metrics
 	server   *Server // nil unless embedded
 	nc       *nats.Conn
@@ -82,6 +83,7 @@ func Connect(ctx context.Context, o Options) (*Client, error) {
 	c := &Client{
 		names:   NewNames(o.NATS.Prefix, o.Bucket),
 		log:     o.Logger,
+		seldom:  newSeldom(o.Logger),
 		metrics: o.Metrics,
 		boot:    newBoot(),
 		ready:   make(chan struct{}),
@@ -174,10 +176,10 @@ func (c *Client) dialOptions(o Options, up chan<- struct{}) ([]nats.Option, erro
 			c.setErr(err)
 			c.deny(err)
 			if sub != nil {
-				c.log.Warn("NATS reported an error", "subject", sub.Subject, "error", err)
+				c.seldom.warn("NATS reported an error: "+err.Error(), "subject", sub.Subject)
 				return
 			}
-			c.log.Warn("NATS reported an error", "error", err)
+			c.seldom.warn("NATS reported an error: " + err.Error())
 		}),
 	}
 	return appendCredentials(opts, o.NATS)

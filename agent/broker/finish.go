@@ -38,27 +38,36 @@ func (c *Client) Extend(m *Message) { _ = c.nc.Publish(m.reply, inProgress) }
 
 // Return gives a message back to its lane. What must not be forgotten (attempts, not-before time) is written first. done
 // is called when it was given back, from another goroutine or this one, and must not block: whoever asks the lane from
-// then on gets it ahead of new messages. done gets an error when the record could not be kept, or JetStream did not
-// confirm; the message is given back all the same, at the latest after its acknowledgement wait.
+// then on gets it ahead of new messages. done gets an error when JetStream did not confirm; the message is given back all
+// the same, at the latest after its acknowledgement wait.
+//
+// A record that cannot be kept is no error: the message has gone back, and whoever were told otherwise would go on with
+// what somebody else has. Its lane's consumer then knows, as long as it lives, how often it was delivered and for how long
+// it is to wait.
 func (c *Client) Return(m *Message, r Return, done func(error)) {
-	key := attemptKey{m.Queue, m.Seq}
 	m.letGo()
-	c.bucket.Put(key.String(), c.attempts.record(m, r), func(_ uint64, err error) {
-		if err != nil && !errors.Is(err, ErrClosed) {
-			c.log.Warn("the attempts of a returned message could not be kept", "queue", m.Queue, "seq", m.Seq, "error", err)
-		}
+	c.keep(attemptKey{m.Queue, m.Seq}, c.attempts.record(m, r), 1, func() {
 		body := negative
 		if left := time.Until(r.NotBefore); !r.NotBefore.IsZero() && left > 0 {
 			// A little late rather than a little early.
 			body = append(append([]byte(nil), negative...), ` {"delay": `+strconv.FormatInt(int64(left+2*time.Millisecond), 10)+`}`...)
 		}
 		c.metrics.Returned.Add(1)
-		c.negate(m, body, func(e error) {
-			if err == nil {
-				err = e
-			}
-			done(err)
-		})
+		c.negate(m, body, done)
+	})
+}
+
+// keep writes a record, again while its outcome is unknown, and goes on.
+func (c *Client) keep(key attemptKey, record []byte, try int, then func()) {
+	c.bucket.Put(key.String(), record, func(_ uint64, err error) {
+		if errors.Is(err, ErrOutcomeUnknown) && try < writeTries && c.Connected() {
+			c.keep(key, record, try+1, then)
+			return
+		}
+		if err != nil && !errors.Is(err, ErrClosed) {
+			c.seldom.warn("the attempts of a returned message could not be kept", "queue", key.queue, "seq", key.seq, "error", err)
+		}
+		then()
 	})
 }
 
@@ -137,7 +146,7 @@ func (c *Client) deleted(answer *nats.Msg) Finish {
 		case r.Error.ErrCode == 10057 && (r.Error.Description == "no message found" || r.Error.Description == "deleted message" || r.Error.Description == "stream store EOF"):
 			return AlreadyFinished
 		}
-		c.log.Warn("JetStream refused to delete a message", "code", r.Error.ErrCode, "error", r.Error.Description)
+		c.seldom.warn("JetStream refused to delete a message", "code", r.Error.ErrCode, "error", r.Error.Description)
 	}
 	c.metrics.DeletesUnknown.Add(1)
 	return FinishUnknown
