@@ -2,6 +2,7 @@ package broker
 
 import (
 	"encoding/json"
+	"math/rand/v2"
 	"strconv"
 	"strings"
 	"sync"
@@ -18,6 +19,7 @@ type attempts struct {
 
 	mu      sync.Mutex
 	records map[attemptKey]attempt
+	tidy    map[string]time.Time // by queue: when its records are looked through next
 	// returned is told of every record: the message waits in a lane again from its not-before time on.
 	returned []func(queue, class, key string, at time.Time)
 }
@@ -43,7 +45,7 @@ const attemptsPrefix = "attempts."
 const maxReason = 1024
 
 func newAttempts(c *Client) *attempts {
-	return &attempts{c: c, records: map[attemptKey]attempt{}}
+	return &attempts{c: c, records: map[attemptKey]attempt{}, tidy: map[string]time.Time{}}
 }
 
 func (k attemptKey) String() string {
@@ -116,6 +118,37 @@ func (a *attempts) of(queue string) []attempt {
 		}
 	}
 	return found
+}
+
+const (
+	// tidyPause is the time between two looks through a queue's records; half of it to one and a half.
+	tidyPause = time.Minute
+	// tidyMost is how many records one look removes.
+	tidyMost = 500
+)
+
+// leftovers returns records of messages that are no more, because the queue's stream begins behind them: they were removed
+// by other means, or by an agent that had not heard of the record yet.
+func (a *attempts) leftovers(queue string, firstSeq uint64, now time.Time) (keys []attemptKey) {
+	if a.count.Load() == 0 {
+		return nil
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	at, known := a.tidy[queue]
+	if known && now.Before(at) {
+		return nil
+	}
+	a.tidy[queue] = now.Add(tidyPause/2 + rand.N(tidyPause)) // agents take turns: the first one does it for all
+	if !known {
+		return nil
+	}
+	for key := range a.records {
+		if key.queue == queue && key.seq < firstSeq && len(keys) < tidyMost {
+			keys = append(keys, key)
+		}
+	}
+	return keys
 }
 
 // number sets which try of the message this delivery is. An agent that died left no record: there the consumer's own

@@ -211,10 +211,14 @@ func (b *Bucket) applyLocked(e Entry) {
 	if have, ok := b.entries[e.Key]; ok && have.Revision >= e.Revision {
 		return
 	}
+	// The watch is behind our own writes: what it shows of a record from before we deleted it does not bring it back.
+	if e.Revision > 0 && e.Revision <= b.deleted[e.Key] {
+		return
+	}
 	if e.Deleted {
 		if e.Revision > 0 {
 			b.markers = append(b.markers, marker{e.Key, e.Revision, time.Now()})
-			b.deleted[e.Key] = max(b.deleted[e.Key], e.Revision)
+			b.deleted[e.Key] = e.Revision
 		}
 		if _, ok := b.entries[e.Key]; !ok {
 			return
@@ -256,19 +260,34 @@ func (b *Bucket) complete(snapshot map[string]bool) {
 // clean removes the marks of records that were deleted some time ago. All agents try; one succeeds.
 func (b *Bucket) clean() {
 	b.mu.Lock()
-	var old []uint64
-	for len(b.markers) > 0 && time.Since(b.markers[0].since) > markerAge {
-		m := b.markers[0]
-		old = append(old, m.revision)
-		if b.deleted[m.key] == m.revision {
+	n := 0
+	for n < len(b.markers) && time.Since(b.markers[n].since) > markerAge {
+		if m := b.markers[n]; b.deleted[m.key] == m.revision {
 			delete(b.deleted, m.key)
 		}
-		b.markers = b.markers[1:]
+		n++
 	}
+	old := b.markers[:n:n]
+	b.markers = append([]marker(nil), b.markers[n:]...)
 	b.mu.Unlock()
-	for _, revision := range old {
-		b.c.deletes.do(b.c.deleteRequest("KV_"+b.name, revision), func(*nats.Msg, error) {})
+	b.removeMarks(old)
+}
+
+// removeMarks removes one after the other: there can be as many as messages that were retried, and apps wait for deletes
+// that would stand behind them.
+func (b *Bucket) removeMarks(marks []marker) {
+	if len(marks) == 0 {
+		return
 	}
+	b.c.deletes.do(b.c.deleteRequest("KV_"+b.name, marks[0].revision), func(_ *nats.Msg, err error) {
+		if err == nil {
+			b.removeMarks(marks[1:])
+			return
+		}
+		b.mu.Lock() // the next time
+		b.markers = append(marks, b.markers...)
+		b.mu.Unlock()
+	})
 }
 
 // Put writes a record and reports its revision. done may be called from another goroutine; it must not block.

@@ -37,6 +37,9 @@ func (c *Client) Sweep(ctx context.Context, layout Layout) (Sweep, error) {
 		return Sweep{}, err
 	}
 	s := Sweep{Took: time.Since(start)}
+	for _, key := range c.attempts.leftovers(layout.Queue, info.State.FirstSeq, time.Now()) {
+		c.bucket.Delete(key.String(), func(uint64, error) {}) // if that fails, the next time
+	}
 	prefix := c.names.subjectPrefix(layout.Queue)
 	lanes := make(map[Address]uint64, len(info.State.Subjects))
 	for subject, n := range info.State.Subjects {
