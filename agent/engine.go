@@ -25,6 +25,7 @@ func (e engine) Publish(ctx context.Context, queue string, p broker.Publication)
 		return broker.Receipt{}, err
 	}
 	r, err := e.a.client.Publish(ctx, def, p)
+	e.stored(queue, p, r, err)
 	return r, publishError(queue, err)
 }
 
@@ -35,7 +36,20 @@ func (e engine) PublishAsync(queue string, p broker.Publication, done func(broke
 		done(broker.Receipt{}, err)
 		return
 	}
-	e.a.client.PublishAsync(def, p, func(r broker.Receipt, err error) { done(r, publishError(queue, err)) })
+	e.a.client.PublishAsync(def, p, func(r broker.Receipt, err error) {
+		e.stored(queue, p, r, err)
+		done(r, publishError(queue, err))
+	})
+}
+
+// stored tells the capsules of a message before its publisher is: a pull that comes after the publish knows of it.
+func (e engine) stored(queue string, p broker.Publication, r broker.Receipt, err error) {
+	if err != nil || r.Duplicate {
+		return
+	}
+	for _, name := range e.a.order {
+		e.a.capsules[name].Stored(queue, p.Level, p.Key, p.Weight, r.Seq)
+	}
 }
 
 // publishable returns the definition that a message is stored under, or why it is refused.

@@ -65,6 +65,21 @@ func (l Layout) Address(classToken, keyToken string) (a Address, ok bool) {
 	return Address{Class: Class(l.Default), Level: l.Default}, true
 }
 
+// AddressOf returns where a message that is published with this level (-1: none) and key will wait.
+func (l Layout) AddressOf(level int, key string) Address {
+	a := Address{Class: Class(l.Default), Level: l.Default}
+	switch {
+	case level >= 0:
+		a = Address{Class: Class(level), Level: min(level, l.Levels-1)}
+	case l.Keyed:
+		a.Class = NoPriority
+	}
+	if l.Keyed {
+		a.Key = key
+	}
+	return a
+}
+
 // Lane is what one pull consumer reads. Its fields do not change, but for the count.
 type Lane struct {
 	Address

@@ -11,6 +11,7 @@ import (
 
 	"github.com/fairlead/fairlead/agent/broker"
 	"github.com/fairlead/fairlead/config"
+	"github.com/fairlead/fairlead/fairshare"
 )
 
 // ErrStopped says that the capsule was stopped. Nothing was taken.
@@ -64,6 +65,7 @@ type Capsule struct {
 	ctx     context.Context // ends with Stop
 	cancel  context.CancelFunc
 	defs    sync.Map // queue name -> config.Queue in force
+	layouts sync.Map // queue name -> *broker.Layout of it
 }
 
 // New makes a capsule that serves no queue yet: see Define.
@@ -198,6 +200,7 @@ func (c *Capsule) Stop() {
 func (c *Capsule) Define(def config.Queue) {
 	c.defs.Store(def.Name, def)
 	d := Definition{Layout: broker.NewLayout(def), Guard: def.StarvationGuard, Weights: weights(def)}
+	c.layouts.Store(def.Name, &d.Layout)
 	c.box.put(func(k *core, now time.Time) {
 		// The watch follows the layout; the new one opens before the old one closes.
 		stop, err := c.o.Broker.Watch(d.Layout, func(w broker.Wake) {
@@ -218,6 +221,15 @@ func (c *Capsule) Define(def config.Queue) {
 		}
 		k.define(d, now)
 	})
+}
+
+// Stored says that this agent has stored a message: its wake-up is on its way, and whoever was told that the message is
+// stored may ask for it before that. It does nothing for queues of other capsules.
+func (c *Capsule) Stored(queue string, level int, key string, weight fairshare.Weight, seq uint64) {
+	if l, ok := c.layouts.Load(queue); ok {
+		layout := l.(*broker.Layout)
+		c.box.stored(wakeKey{layout, layout.AddressOf(level, key)}, weight, seq)
+	}
 }
 
 // Pull serves one pull. It returns when there is at least one message and nothing else is about to arrive, with nothing

@@ -66,27 +66,28 @@ type lane struct {
 	slot  *slot
 	ref   *broker.Lane
 
-	believed bool
-	count    int // messages it is believed to have, at most; 0 unless believed
-	asked    int // open question, for how many
-	late     bool
-	current  bool   // of a level that the queue has: merged by sequence with the slot's other one
-	head     uint64 // the sequence of its next message, if that is known
-	taken    uint64 // the highest sequence that was taken from it
-	looking  bool   // its head is being looked up
-	plan     int    // turns of the round under way
-	hand     []*broker.Message
-	since    time.Time // when the oldest of hand came
-	woken    time.Time
-	wakes    int  // since it was asked
-	doubted  bool // asked once more after a wake-up
-	delayed  bool // a wake-up waits for its random delay
-	retry    time.Duration
-	missed   int       // messages it was believed to have when it could not be asked
-	notUntil time.Time // a sweep does not revive it before
-	used     time.Time
-	sweep    uint64 // the last one that listed it
-	tried    bool   // was asked: its consumer may exist
+	believed   bool
+	count      int // messages it is believed to have, at most; 0 unless believed
+	asked      int // open question, for how many
+	late       bool
+	current    bool   // of a level that the queue has: merged by sequence with the slot's other one
+	head       uint64 // the sequence of its next message, if that is known
+	taken      uint64 // the highest sequence that was taken from it
+	looking    bool   // its head is being looked up
+	plan       int    // turns of the round under way
+	hand       []*broker.Message
+	since      time.Time // when the oldest of hand came
+	woken      time.Time
+	wakes      int  // since it was asked
+	askedAgain bool // at once, after a wake-up
+	doubted    bool // and once more, a moment later
+	delayed    bool // a wake-up waits for its random delay
+	retry      time.Duration
+	missed     int       // messages it was believed to have when it could not be asked
+	notUntil   time.Time // a sweep does not revive it before
+	used       time.Time
+	sweep      uint64 // the last one that listed it
+	tried      bool   // was asked: its consumer may exist
 }
 
 // lane returns the lane at an address, which it makes up if it is new.
@@ -174,7 +175,7 @@ func (c *core) wake(q *queue, a broker.Address, note wakeNote, now time.Time) {
 	}
 	l.wakes += note.n
 	l.woken, l.used = now, now
-	l.doubted = false
+	l.doubted, l.askedAgain = false, false
 	if l.believed {
 		l.count += note.n
 		return
@@ -225,7 +226,7 @@ func (c *core) revive(l *lane, reason reason, n int, now time.Time) {
 	}
 	l.doubted = reason == listed || reason == doubted || reason == failed
 	if !l.doubted {
-		l.woken = now
+		l.woken, l.askedAgain = now, false
 	}
 	if reason != listed && reason != failed {
 		c.calm(l)

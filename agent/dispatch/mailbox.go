@@ -21,6 +21,18 @@ type mailbox struct {
 	wakes  map[wakeKey]wakeNote
 	order  []wakeKey // of wakes, so that they are told in the order of the first of each
 	closed bool
+	// heard is the newest message of each queue that a wake-up told of, ahead the messages that this agent stored itself and
+	// told of before their wake-ups came. So each message is told of once.
+	heard map[string]uint64
+	ahead map[aheadKey]bool
+}
+
+// maxAhead bounds what is kept for wake-ups that were lost.
+const maxAhead = 1 << 14
+
+type aheadKey struct {
+	queue string
+	seq   uint64
 }
 
 type wakeKey struct {
@@ -35,7 +47,7 @@ type wakeNote struct {
 }
 
 func newMailbox() *mailbox {
-	return &mailbox{ready: make(chan struct{}, 1), wakes: map[wakeKey]wakeNote{}}
+	return &mailbox{ready: make(chan struct{}, 1), wakes: map[wakeKey]wakeNote{}, heard: map[string]uint64{}, ahead: map[aheadKey]bool{}}
 }
 
 // put reports false when the capsule has stopped: the event will not be told.
@@ -51,23 +63,51 @@ func (b *mailbox) put(e event) bool {
 	return true
 }
 
+// wake tells of a message that a wake-up spoke of.
 func (b *mailbox) wake(key wakeKey, weight fairshare.Weight, seq uint64) {
 	b.mu.Lock()
+	b.heard[key.layout.Queue] = max(b.heard[key.layout.Queue], seq)
+	told := b.ahead[aheadKey{key.layout.Queue, seq}]
+	if told {
+		delete(b.ahead, aheadKey{key.layout.Queue, seq})
+	}
+	first := !told && b.noteLocked(key, weight, seq)
+	b.mu.Unlock()
+	if first {
+		b.signal()
+	}
+}
+
+// stored tells of a message that this agent has stored, unless its wake-up was faster.
+func (b *mailbox) stored(key wakeKey, weight fairshare.Weight, seq uint64) {
+	b.mu.Lock()
+	first := false
+	if seq > b.heard[key.layout.Queue] {
+		if len(b.ahead) >= maxAhead {
+			clear(b.ahead) // their wake-ups were lost; at worst some messages are told of twice
+		}
+		b.ahead[aheadKey{key.layout.Queue, seq}] = true
+		first = b.noteLocked(key, weight, seq)
+	}
+	b.mu.Unlock()
+	if first {
+		b.signal()
+	}
+}
+
+// noteLocked merges a wake-up with those of its lane that were not told yet. It reports whether there was none.
+func (b *mailbox) noteLocked(key wakeKey, weight fairshare.Weight, seq uint64) (first bool) {
+	if b.closed {
+		return false
+	}
 	note, ok := b.wakes[key]
 	if !ok {
-		if b.closed {
-			b.mu.Unlock()
-			return
-		}
 		note.weight, note.seq = weight, seq
 		b.order = append(b.order, key)
 	}
 	note.n++
 	b.wakes[key] = note
-	b.mu.Unlock()
-	if !ok {
-		b.signal()
-	}
+	return !ok
 }
 
 func (b *mailbox) signal() {

@@ -281,6 +281,34 @@ func TestTopLevelDoesNotSlowADeepLowerLevel(t *testing.T) {
 	}
 }
 
+// JetStream can say "nothing" for a moment after it stored a message. The urgent one is the next delivery all the same, at
+// every pull size.
+func TestAWrongEmptyAnswerLetsNobodyOvertake(t *testing.T) {
+	for _, pull := range []int{1, 8} {
+		for seed := range uint64(50) {
+			w := newWorld(t, seed)
+			w.faults.wrongEmpty = 0
+			for range 100 {
+				w.publish("q", 2, "", 0)
+			}
+			w.events = nil
+			a := w.agent(100, def("q", 3, 0, false, nil))
+			a.worker(pull, 0, 0)
+			w.run(long, func() bool { return len(w.taken) >= 16 })
+			urgent := w.publish("q", 0, "", 0)
+			w.wrongEmptyOnce = urgent.Seq
+			from := len(w.taken)
+			w.run(long, func() bool { return len(w.taken) == 101 })
+			for i, d := range w.taken[from:] {
+				// Pulls that were on their way when it was stored come first.
+				if d.m.Seq == urgent.Seq && i > 2*pull {
+					t.Fatalf("seed %d, pulls of %d: it was overtaken by %d", seed, pull, i)
+				}
+			}
+		}
+	}
+}
+
 func TestFlappingTenantGetsNoMoreThanItsShare(t *testing.T) {
 	w := newWorld(t, 9)
 	for range 3000 {

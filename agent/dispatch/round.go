@@ -196,6 +196,9 @@ func (c *core) answered(a broker.Answer, now time.Time) {
 		return
 	}
 	l.used = now
+	if c.askAgain(l, a, now) {
+		return
+	}
 	late := l.late
 	l.asked, l.late = 0, false
 	c.asked--
@@ -220,6 +223,21 @@ func (c *core) answered(a broker.Answer, now time.Time) {
 		c.finishRound(now)
 		c.pump(now)
 	}
+}
+
+// askAgain repeats, inside the round, a question that was answered with nothing although the lane was just woken: JetStream
+// tells its consumers of a message a moment after it has stored it, and what is less important must not be handed out for
+// that. Once per wake-up; where others were faster it costs this round one more trip to the server.
+func (c *core) askAgain(l *lane, a broker.Answer, now time.Time) bool {
+	if c.round == nil || l.late || a.Err != nil || len(a.Messages) > 0 || a.Held > 0 || l.askedAgain || now.Sub(l.woken) >= justWoken {
+		return false
+	}
+	l.askedAgain = true
+	l.wakes = 0
+	c.emptyPulls++
+	c.lanePulls++
+	c.src.Ask(l.ref, l.asked)
+	return true
 }
 
 // put adds messages to those in hand.

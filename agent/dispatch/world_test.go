@@ -22,7 +22,8 @@ type world struct {
 	events eventHeap
 	n      int
 
-	faults faults
+	faults         faults
+	wrongEmptyOnce uint64 // the lane that begins with this message says "nothing" once
 	// defaultLevel is where messages go that are published with level -1.
 	defaultLevel int
 	stored       map[string]map[broker.Address]*waiting // queue, then lane
@@ -236,6 +237,9 @@ func (a *simAgent) Ask(lane *broker.Lane, n int) {
 		switch p := w.rng.Float64(); {
 		case p < w.faults.err:
 			answer.Err = broker.ErrLaneLost
+		case len(l.messages) > 0 && l.messages[0].Seq == w.wrongEmptyOnce:
+			w.wrongEmptyOnce = 0
+			answer.Short = true
 		case p < w.faults.err+w.faults.wrongEmpty:
 			answer.Short = true
 		default:

@@ -13,7 +13,7 @@ handle() {
 
 post=(curl --silent --show-error --fail-with-body --unix-socket "${socket#unix://}" --request POST)
 folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
+trap '[ "$BASHPID" != $$ ] || rm -rf "$folder"' EXIT # not when a child ends
 stopping='' pull='' pause=1
 
 field() { # one header of the message at hand
@@ -27,6 +27,7 @@ extend() { # beside the work: a job that outlasts its lease is still ours
 }
 
 stop() { # a handler that runs is finished first; a pull that only waits is given up
+  [ "$BASHPID" = $$ ] || exit # a child that was just started
   stopping=yes
   [ -z "$pull" ] || kill "$pull" 2>/dev/null
 }
