@@ -130,7 +130,7 @@ queues:
     ttl: 1h
     limits: {max_messages: 5, overflow: ring}
 capsules:
-  - {name: main, queues: [jobs], consumer_priority: 10}
+  - {name: main, queues: [jobs], single_active_consumer: true}
 `)
 	if n := strings.Count(said, "not available yet"); n != 4 {
 		t.Errorf("%d features are refused, want 4:\n%s", n, said)

@@ -53,7 +53,7 @@ func newShell(t *testing.T, agent *clienttest.Agent) *shell {
 // run runs one command line and returns its exit code.
 func (s *shell) run(args ...string) int {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(s.t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(s.t.Context(), 2*time.Minute)
 	defer cancel()
 	s.app.started = false
 	return s.app.run(ctx, args)

@@ -16,13 +16,9 @@ import (
 // deletesInFlight is how many deletes one connection of the bare loop has under way, as an agent does.
 const deletesInFlight = 64
 
-const (
-	bareAckWait = 30 * time.Second
-
-	// maxDry is how long pulls may bring nothing although messages wait. Some do right after a publish; and what nats.go
-	// gave up, because the machine stood still for a second, comes again only after the ack wait.
-	maxDry = bareAckWait + 10*time.Second
-)
+// fetchWait is how long a pull may take to bring what is known to be waiting. It is not FetchNoWait, although none has to
+// wait: that one gives up after a second without a word, and what comes later is lost to it until the ack wait has passed.
+const fetchWait = 9 * time.Second
 
 // bare takes b.Messages with plain nats.go, deletes each, and returns how many per second.
 func (b *bench) bare(ctx context.Context, connections int) (rate float64, err error) {
@@ -48,7 +44,7 @@ func (b *bench) bare(ctx context.Context, connections int) (rate float64, err er
 		return 0, err
 	}
 	_, err = stream.CreateConsumer(ctx, jetstream.ConsumerConfig{
-		Name: "bench", AckPolicy: jetstream.AckExplicitPolicy, AckWait: bareAckWait, MaxAckPending: -1,
+		Name: "bench", AckPolicy: jetstream.AckExplicitPolicy, AckWait: 30 * time.Second, MaxAckPending: -1,
 		MemoryStorage: true, Replicas: 1,
 	})
 	if err != nil {
@@ -147,12 +143,12 @@ func (b *bench) newBareLoop(ctx context.Context, stream string) (*bareLoop, erro
 
 // run pulls and deletes until nothing is left. The next pull is under way while deletes of the last are.
 func (l *bareLoop) run(ctx context.Context, left *atomic.Int64, pull int) error {
-	for last := time.Now(); time.Since(last) < maxDry; {
+	for {
 		want := reserve(left, int64(pull))
 		if want == 0 {
 			return l.settle(ctx)
 		}
-		batch, err := l.consumer.FetchNoWait(int(want))
+		batch, err := l.consumer.Fetch(int(want), jetstream.FetchMaxWait(fetchWait))
 		if err != nil {
 			return fmt.Errorf("bench: fetch: %w", err)
 		}
@@ -170,12 +166,10 @@ func (l *bareLoop) run(ctx context.Context, left *atomic.Int64, pull int) error 
 		if err := batch.Error(); err != nil {
 			return fmt.Errorf("bench: fetch: %w", err)
 		}
-		left.Add(want - got)
-		if got > 0 {
-			last = time.Now()
+		if got != want {
+			return fmt.Errorf("%w: %d of %d came", ErrCount, got, want)
 		}
 	}
-	return fmt.Errorf("%w: %d did not come", ErrCount, left.Load())
 }
 
 // remove sends one delete.
