@@ -13,24 +13,30 @@ handle() {
 
 post=(curl --silent --show-error --fail-with-body --unix-socket "${socket#unix://}" --request POST)
 folder=$(mktemp -d)
-trap '[ "$BASHPID" != $$ ] || rm -rf "$folder"' EXIT # not when a child ends
 stopping='' pull='' pause=1
 
 field() { # one header of the message at hand
   sed -n "s/^Fairlead-$1: *//Ip" "$folder/headers" | tr -d '\r'
 }
 
-extend() { # beside the work: a job that outlasts its lease is still ours
+# Beside the work, for as long as this worker lives: a job that outlasts its lease is still ours.
+extend() {
+  trap - TERM INT EXIT
   while sleep $((lease / 3)) >/dev/null 2>&1; do
-    "${post[@]}" "http://agent/v1/messages/$token/extend?lease=${lease}s"
+    token=$(<"$folder/token")
+    [ -z "$token" ] || "${post[@]}" "http://agent/v1/messages/$token/extend?lease=${lease}s"
   done
 }
 
 stop() { # a handler that runs is finished first; a pull that only waits is given up
-  [ "$BASHPID" = $$ ] || exit # a child that was just started
   stopping=yes
   [ -z "$pull" ] || kill "$pull" 2>/dev/null
 }
+
+: >"$folder/token"
+extend &
+beat=$!
+trap 'kill "$beat" 2>/dev/null; rm -rf "$folder"' EXIT
 trap stop TERM INT
 
 while [ -z "$stopping" ]; do
@@ -50,10 +56,8 @@ while [ -z "$stopping" ]; do
   pause=1
   token=$(field Token) queue=$(field Queue) priority=$(field Priority) key=$(field Key)
   [ -n "$token" ] || continue # nothing came
-  extend &
-  beat=$!
+  echo "$token" >"$folder/token"
   if (trap '' TERM INT; handle <"$folder/payload"); then verb=ack; else verb="nack?reason=exit+$?"; fi
-  kill "$beat"
-  wait "$beat" 2>/dev/null
+  : >"$folder/token"
   "${post[@]}" --retry 5 "http://agent/v1/messages/$token/$verb"
 done
