@@ -166,7 +166,8 @@ func (a *attempts) number(m *Message) attempt {
 
 // record is what is written when a message goes back.
 func (a *attempts) record(m *Message, r Return) []byte {
-	rec := attempt{Tries: m.Attempt - 1, Delivered: m.delivered, Sequence: m.cseq, Address: m.Lane.address(m.Key), Error: r.Reason}
+	h := m.handle()
+	rec := attempt{Tries: m.Attempt - 1, Delivered: h.delivered, Sequence: h.cseq, Address: m.Lane.address(m.Key), Error: r.Reason}
 	if r.Counts == AnAttempt {
 		rec.Tries = m.Attempt
 	}

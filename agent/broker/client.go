@@ -63,6 +63,7 @@ type Client struct {
 	ready    chan struct{} // closed when init is done: callbacks of the connection wait for it
 	serial   atomic.Uint64
 	scans    scans
+	holds    holds
 	create   chan struct{} // a slot for each lane that may be in the making
 
 	// Live is asked whether a message that was just taken is already in this agent's hands, because its lane was made

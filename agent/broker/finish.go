@@ -23,7 +23,11 @@ func (c *Client) admit(m *Message) bool {
 		c.metrics.Refreshed.Add(1)
 		return false
 	}
-	m.hold = newHold(m.Lane)
+	if c.holds.renew(m) {
+		c.metrics.Refreshed.Add(1)
+		return false
+	}
+	c.holds.take(m)
 	return true
 }
 
@@ -34,7 +38,7 @@ var (
 
 // Extend tells JetStream that the message is still being worked on: its acknowledgement wait starts again. Nothing is
 // reported; a lost one is made good by the next.
-func (c *Client) Extend(m *Message) { _ = c.nc.Publish(m.reply, inProgress) }
+func (c *Client) Extend(m *Message) { _ = c.nc.Publish(m.handle().reply, inProgress) }
 
 // Return gives a message back to its lane. What must not be forgotten (attempts, not-before time) is written first. done
 // is called when it was given back, from another goroutine or this one, and must not block: whoever asks the lane from
@@ -75,7 +79,7 @@ func (c *Client) keep(key attemptKey, record []byte, try int, then func()) {
 // the lane, and a question right behind an unconfirmed one gets newer messages first. An error means that JetStream gives
 // the message to someone else after its acknowledgement wait, if not before.
 func (c *Client) negate(m *Message, body []byte, done func(error)) {
-	c.writes.do(&nats.Msg{Subject: m.reply, Data: body}, func(_ *nats.Msg, err error) {
+	c.writes.do(&nats.Msg{Subject: m.handle().reply, Data: body}, func(_ *nats.Msg, err error) {
 		if errors.Is(err, ErrUnavailable) && c.Connected() {
 			err = nil // its lane's consumer is gone; the next one begins with what is not finished
 		}
@@ -118,7 +122,7 @@ func (c *Client) finish(m *Message, try int, done func(Finish)) {
 			result = Finished // it was us, in a try that was not answered
 		}
 		if result != FinishUnknown {
-			m.letGo()
+			c.holds.finish(m)
 			c.forgetAttempts(m)
 		}
 		done(result)

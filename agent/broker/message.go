@@ -1,7 +1,6 @@
 package broker
 
 import (
-	"sync/atomic"
 	"time"
 
 	"github.com/fairlead/fairlead/fairshare"
@@ -30,40 +29,6 @@ type Message struct {
 	delivered uint64 // how often this lane's consumer has delivered it
 	cseq      uint64 // its number in this lane's consumer
 	hold      *hold  // nil for a message that was not admitted
-}
-
-// hold is an agent's hold on a message. The handles of one delivery share it, so that it is ended once, whichever of them
-// the message is finished or returned through.
-type hold struct {
-	lane   *Lane
-	ended  atomic.Bool
-	unsure atomic.Bool // a delete of it was not answered: a later "not found" means done
-}
-
-func newHold(lane *Lane) *hold {
-	lane.InHand.Add(1)
-	return &hold{lane: lane}
-}
-
-// letGo ends the agent's hold on a message.
-func (m *Message) letGo() {
-	if m.hold != nil && m.hold.ended.CompareAndSwap(false, true) {
-		m.hold.lane.InHand.Add(-1)
-	}
-}
-
-// doubt notes that a delete of the message was not answered.
-func (m *Message) doubt() {
-	if m.hold != nil {
-		m.hold.unsure.Store(true)
-	}
-}
-
-func (m *Message) doubtful() bool { return m.hold != nil && m.hold.unsure.Load() }
-
-// Replace makes m the newer handle of the delivery that old is a handle of.
-func (m *Message) Replace(old *Message) {
-	m.hold, m.Attempt = old.hold, old.Attempt
 }
 
 // Finish is the outcome of finishing a message.
