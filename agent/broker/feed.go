@@ -51,6 +51,8 @@ type Feed struct {
 	open   map[uint64]*question // by id
 	timer  *time.Timer
 	closed bool
+	// answered is closed when no question is open; nil unless Close waits for it.
+	answered chan struct{}
 }
 
 // consumer names a lane's consumer. Lanes of two queues of one shape have the same name, in different streams.
@@ -180,12 +182,18 @@ func (f *Feed) finish(q *question, how func(*Answer)) {
 		state.open = nil
 	}
 	how(&q.answer)
-	a := q.answer
+	a, last := q.answer, f.answered
+	if len(f.open) > 0 {
+		last = nil
+	}
 	f.mu.Unlock()
 	if len(a.Messages) == 0 && a.Err == nil {
 		f.c.metrics.EmptyPulls.Add(1)
 	}
 	f.sink(a)
+	if last != nil {
+		close(last)
+	}
 }
 
 // make makes the lane's consumer and then asks.
@@ -376,14 +384,39 @@ func (f *Feed) connection(up bool) {
 	}
 }
 
-// Close gives up all questions.
+// closePatience is how long Close waits for the answers to questions that the server has.
+const closePatience = time.Second
+
+// Close ends all questions. It waits for the answers to those that were put to the server, for a second at most: a message
+// that nobody listens for any more is given to somebody else only after its acknowledgement wait. It can be called twice.
 func (f *Feed) Close() {
 	f.mu.Lock()
 	f.closed = true
 	if f.timer != nil {
 		f.timer.Stop()
 	}
+	var unsent []*question
+	for _, q := range f.open { // in any order: each is given up by itself
+		if q.sent.IsZero() {
+			unsent = append(unsent, q)
+		}
+	}
 	f.mu.Unlock()
+	for _, q := range unsent {
+		f.finish(q, func(a *Answer) { a.Err = ErrClosed })
+	}
+	f.mu.Lock()
+	if len(f.open) > 0 && f.answered == nil {
+		f.answered = make(chan struct{})
+	}
+	answered := f.answered
+	f.mu.Unlock()
+	if answered != nil && f.c.Connected() {
+		select {
+		case <-answered:
+		case <-time.After(closePatience):
+		}
+	}
 	_ = f.sub.Unsubscribe()
 	f.connection(false)
 }

@@ -62,6 +62,7 @@ type Capsule struct {
 
 	stop    sync.Once
 	repairs sync.WaitGroup
+	returns count           // messages that are on their way back
 	ctx     context.Context // ends with Stop
 	cancel  context.CancelFunc
 	defs    sync.Map // queue name -> config.Queue in force
@@ -187,13 +188,14 @@ func (c *Capsule) shutDown() {
 	}
 }
 
-// Stop ends the capsule: open pulls are answered, nothing more is taken. It waits. What is in the app's hands stays
-// there. It can be called twice.
+// Stop ends the capsule: open pulls are answered, nothing more is taken, and what was on its way to an app has gone back
+// when it returns, unless NATS is away. What is in the app's hands stays there. It can be called twice.
 func (c *Capsule) Stop() {
 	c.stop.Do(c.cancel)
 	<-c.done
 	c.feed.Close()
 	c.repairs.Wait()
+	c.returns.wait()
 }
 
 // Define sets or replaces the definition of a queue, which must be one of the capsule's.

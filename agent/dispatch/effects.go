@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/fairlead/fairlead/agent/broker"
@@ -58,12 +59,14 @@ func (c *Capsule) headFound(lane *broker.Lane, seq uint64) {
 
 // giveBack implements effects: nobody worked on the message, so it is no attempt.
 func (c *Capsule) giveBack(m *broker.Message) {
+	c.returns.add(1)
 	c.o.Broker.Return(m, broker.Return{}, func(err error) {
 		at := time.Time{}
 		if err != nil { // JetStream gives it to somebody by itself, when it has not heard of it for long enough
 			at = time.Now().Add(m.AckWait)
 		}
 		c.Returned(m, at)
+		c.returns.add(-1)
 	})
 }
 
@@ -89,4 +92,35 @@ func weights(def config.Queue) map[string]fairshare.Weight {
 		w[key] = fairshare.Weight(weight)
 	}
 	return w
+}
+
+// count is what is under way. Unlike a WaitGroup's, it may rise from zero while somebody waits.
+type count struct {
+	mu   sync.Mutex
+	n    int
+	zero chan struct{} // closed when n is 0; nil unless somebody waits
+}
+
+func (c *count) add(n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.n += n; c.n == 0 && c.zero != nil {
+		close(c.zero)
+		c.zero = nil
+	}
+}
+
+// wait returns when nothing was under way for a moment.
+func (c *count) wait() {
+	c.mu.Lock()
+	if c.n == 0 {
+		c.mu.Unlock()
+		return
+	}
+	if c.zero == nil {
+		c.zero = make(chan struct{})
+	}
+	zero := c.zero
+	c.mu.Unlock()
+	<-zero
 }
