@@ -33,6 +33,11 @@ func (x *exchange) batch() error {
 	if err := x.rc.EnableFullDuplex(); err != nil {
 		return err
 	}
+	// The first byte before the head: a client that waits for "100 Continue" gets it when its body is read.
+	in := bufio.NewReaderSize(pacedBody{x}, 64<<10)
+	if _, err := in.Peek(1); err != nil && !errors.Is(err, io.EOF) {
+		return bodyError(err, x.limits)
+	}
 	x.head(http.StatusOK, api.TypeNDJSON, -1)
 	b := &batch{
 		x: x, q: q,
@@ -43,7 +48,7 @@ func (x *exchange) batch() error {
 	var work sync.WaitGroup
 	work.Go(b.answer)
 	work.Go(b.write)
-	err = b.read()
+	err = b.read(in)
 	close(b.slots)
 	work.Wait()
 	if err == nil {
@@ -74,9 +79,9 @@ type slot struct {
 }
 
 // read reads lines and starts their publishes. It returns the error that ended the body too early.
-func (b *batch) read() error {
+func (b *batch) read(in *bufio.Reader) error {
 	limit := b.x.payloadLimit(b.q)
-	lines := &lineReader{in: bufio.NewReaderSize(pacedBody{b.x}, 64<<10), most: int(2*limit) + lineOverhead, room: &b.x.bodies}
+	lines := &lineReader{in: in, most: int(2*limit) + lineOverhead, room: &b.x.bodies}
 	defer lines.release()
 	for {
 		line, err := lines.next()

@@ -293,3 +293,22 @@ func TestBatchWhoseAnswerIsNotRead(t *testing.T) {
 		t.Errorf("afterwards: %d", a.StatusCode)
 	}
 }
+
+// A client that asks for leave to send its batch gets it, as curl does with large ones.
+func TestBatchWithExpect(t *testing.T) {
+	r := newRig(t)
+	c := r.dial()
+	defer c.Close()
+	fmt.Fprintf(c, "POST %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\nExpect: 100-continue\r\nContent-Length: 13\r\n\r\n", batchPath)
+	answer := bufio.NewReader(c)
+	if line, err := answer.ReadString('\n'); err != nil || !strings.HasPrefix(line, "HTTP/1.1 100 ") {
+		t.Fatalf("first came %q, %v", line, err)
+	}
+	if _, err := io.WriteString(c, "{\"data\":\"x\"}\n"); err != nil {
+		t.Fatal(err)
+	}
+	rest, err := io.ReadAll(answer)
+	if err != nil || !strings.Contains(string(rest), "HTTP/1.1 200 ") || !strings.Contains(string(rest), `"duplicate":false`) {
+		t.Errorf("then came %q, %v", rest, err)
+	}
+}
