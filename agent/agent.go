@@ -77,8 +77,14 @@ func New(cfg *config.Config, o Options) (*Agent, error) {
 
 // Start connects, makes or finds streams and bucket, and opens the sockets. It returns when the sockets answer, which they
 // do within a few seconds also when NATS is away. Errors are of this machine: a socket that another agent answers on
-// ([socket.ErrAlreadyRunning]), credentials that cannot be read, a store in use.
+// ([socket.ErrAlreadyRunning]), credentials that cannot be read, a store in use. Call it once; after Stop it returns
+// [ErrStopped].
 func (a *Agent) Start(ctx context.Context) error {
+	select {
+	case <-a.stopped: // nobody could stop what would be started now
+		return ErrStopped
+	default:
+	}
 	a.started = time.Now()
 	if err := a.start(ctx); err != nil {
 		stopCtx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
