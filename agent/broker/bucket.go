@@ -112,6 +112,25 @@ func (b *Bucket) Start() {
 	go b.run(ctx, b.done)
 }
 
+// connection opens the watch again when NATS is back. Its consumer was in the server's memory, and may be gone; by itself
+// the watch would notice that only seconds later, for which all lanes that are made again would wait.
+func (b *Bucket) connection(up bool) {
+	b.mu.Lock()
+	started := b.cancel != nil
+	b.mu.Unlock()
+	if up && started {
+		b.reopen()
+	}
+}
+
+// reopen asks the loop to open the watch again.
+func (b *Bucket) reopen() {
+	select {
+	case b.restart <- struct{}{}:
+	default:
+	}
+}
+
 // Loaded is closed when the mirror was complete for the first time.
 func (b *Bucket) Loaded() <-chan struct{} { return b.loaded }
 
@@ -187,7 +206,6 @@ func (b *Bucket) watch(ctx context.Context, janitor <-chan time.Time) error {
 		case <-janitor:
 			b.clean()
 		case <-b.restart:
-			b.log.Info("the watch on the coordination bucket is behind; opening it again")
 			return nil
 		case <-ctx.Done():
 			return nil
@@ -428,10 +446,8 @@ func (b *Bucket) catchUp() error {
 		case <-b.ended:
 			return fmt.Errorf("%w: %w", ErrBucket, ErrClosed)
 		case <-late.C:
-			select {
-			case b.restart <- struct{}{}:
-			default:
-			}
+			b.log.Info("the watch on the coordination bucket is behind; opening it again")
+			b.reopen()
 			return fmt.Errorf("%w: the watch is behind", ErrBucket)
 		}
 	}

@@ -136,6 +136,7 @@ func (c *Client) init() (err error) {
 		return fmt.Errorf("broker: %w", err)
 	}
 	c.bucket = newBucket(c)
+	c.Notify(c.bucket.connection)
 	c.attempts = newAttempts(c)
 	c.bucket.Subscribe(attemptsPrefix, c.attempts.apply)
 	return nil

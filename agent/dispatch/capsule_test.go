@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
+	"github.com/nats-io/nats-server/v2/server"
 	"go.uber.org/goleak"
 
 	"github.com/fairlead/fairlead/agent/api"
@@ -33,12 +35,14 @@ type rig struct {
 
 func newRig(t *testing.T, queues ...config.Queue) *rig {
 	t.Helper()
+	return newRigOn(t, config.NATS{Embedded: &config.Embedded{StoreDir: t.TempDir()}, Prefix: "fl"}, queues...)
+}
+
+func newRigOn(t *testing.T, nats config.NATS, queues ...config.Queue) *rig {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	t.Cleanup(cancel)
-	client, err := broker.Connect(ctx, broker.Options{
-		NATS: config.NATS{Embedded: &config.Embedded{StoreDir: t.TempDir()}, Prefix: "fl"}, Bucket: "fairlead", Agent: "test",
-		Logger: hclog.NewNullLogger(),
-	})
+	client, err := broker.Connect(ctx, broker.Options{NATS: nats, Bucket: "fairlead", Agent: "test", Logger: hclog.NewNullLogger()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,6 +85,9 @@ func stored(q config.Queue) config.Queue {
 func (r *rig) work(ctx context.Context, max int, acked func(m *broker.Message, s api.Status)) {
 	for ctx.Err() == nil {
 		messages, err := r.capsule.Pull(ctx, Request{Max: max, Wait: time.Second})
+		if errors.Is(err, broker.ErrUnavailable) && ctx.Err() == nil {
+			continue
+		}
 		if err != nil {
 			if ctx.Err() == nil && !errors.Is(err, ErrStopped) {
 				r.t.Error(err)
@@ -101,6 +108,10 @@ func (r *rig) work(ctx context.Context, max int, acked func(m *broker.Message, s
 			list[i] = api.Settlement{Token: d.Token, Result: api.Ack}
 		}
 		for i, s := range r.book.Settle(context.Background(), list) {
+			for s.Status == api.StatusUnavailable && ctx.Err() == nil { // not known to be done: ask again, as apps do
+				time.Sleep(time.Millisecond)
+				s = r.book.Settle(context.Background(), list[i:i+1])[0]
+			}
 			acked(ds[i].Message, s.Status)
 		}
 	}
@@ -341,4 +352,113 @@ func TestStopWaitsForReturns(t *testing.T) {
 		t.Errorf("%d messages are on their way back", n)
 	}
 	c.Stop()
+}
+
+// outside is a NATS server of its own, which can be stopped and started again with its store.
+type outside struct {
+	t    *testing.T
+	opts server.Options
+	ns   *server.Server
+}
+
+func newOutside(t *testing.T) *outside {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := l.Addr().(*net.TCPAddr).Port
+	l.Close()
+	s := &outside{t: t, opts: server.Options{Host: "127.0.0.1", Port: port, JetStream: true, StoreDir: t.TempDir(), NoSigs: true, NoLog: true}}
+	s.start()
+	t.Cleanup(s.stop)
+	return s
+}
+
+func (s *outside) start() {
+	opts := s.opts
+	ns, err := server.NewServer(&opts)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	ns.Start()
+	if !ns.ReadyForConnections(10 * time.Second) {
+		s.t.Fatal("the server did not start")
+	}
+	s.ns = ns
+}
+
+func (s *outside) stop() {
+	s.ns.Shutdown()
+	s.ns.WaitForShutdown()
+}
+
+// The server goes and comes back under load, three times; lanes live in its memory and are gone each time. Everything that
+// is stored is done, once: a lone agent recognises what it holds, and what it has finished.
+func TestServerRestartsUnderLoad(t *testing.T) {
+	s := newOutside(t)
+	q := stored(def("q", 3, 0, true, nil))
+	q.Storage.Type, q.AckWait = "file", 2*time.Second
+	r := newRigOn(t, config.NATS{URLs: []string{s.ns.ClientURL()}, Prefix: "fl"}, q)
+	const total = 3000
+	var mu sync.Mutex
+	done := map[string]int{}
+	var finished atomic.Int64
+	all := make(chan struct{})
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	var wg sync.WaitGroup
+	for i := range 3 {
+		wg.Go(func() {
+			r.work(ctx, 1+i*8, func(m *broker.Message, s api.Status) {
+				mu.Lock()
+				done[string(m.Data)]++
+				mu.Unlock()
+				if s != api.StatusOK && ctx.Err() == nil {
+					t.Errorf("message %s was answered %s", m.Data, s)
+				}
+				if finished.Add(1) == total {
+					close(all)
+				}
+			})
+		})
+	}
+	wg.Go(func() {
+		for i := range total {
+			p := broker.Publication{Level: i % 3, Key: fmt.Sprint("k", i%20), ID: fmt.Sprint(i), Data: fmt.Append(nil, i)}
+			for ctx.Err() == nil { // again under its id, until it is stored
+				if _, err := r.client.Publish(ctx, q, p); err == nil {
+					break
+				}
+				time.Sleep(time.Millisecond)
+			}
+		}
+	})
+	for i := range 3 {
+		for finished.Load() < int64(total*(i+1)/5) && ctx.Err() == nil {
+			time.Sleep(time.Millisecond)
+		}
+		s.stop()
+		s.start()
+		back, n := time.Now(), finished.Load()
+		for finished.Load() < min(n+50, total) && ctx.Err() == nil {
+			time.Sleep(time.Millisecond)
+		}
+		if took := time.Since(back); took > 2*time.Second {
+			t.Errorf("work went on %v after the server was back", took)
+		}
+	}
+	select {
+	case <-all:
+	case <-time.After(patience):
+		t.Errorf("%d of %d were finished", finished.Load(), total)
+	}
+	cancel()
+	wg.Wait()
+	for i := range total {
+		if n := done[fmt.Sprint(i)]; n != 1 {
+			t.Errorf("message %d was handed over %d times", i, n)
+		}
+	}
+	r.noneInHand()
 }
