@@ -104,7 +104,7 @@ func Connect(ctx context.Context, o Options) (*Client, error) {
 			return nil, err
 		}
 		url = ""
-		opts = append(opts, nats.InProcessServer(c.server.ns))
+		opts = append(opts, nats.InProcessServer(inProcess{c.server.ns}))
 	}
 	if c.nc, err = nats.Connect(url, opts...); err != nil {
 		c.stopServer()
