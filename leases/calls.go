@@ -77,7 +77,7 @@ func (r *Runner) watchOnce() error {
 		return err
 	case <-r.rewatch:
 		cancel()
-		<-ended
+		_ = <-ended
 		return nil
 	}
 }

@@ -1,6 +1,7 @@
 package leases
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -258,7 +259,7 @@ func TestVanished(t *testing.T) {
 	b.sleep(2002).failed(2003, BucketGone).closed(true).expect("renew@5, read")
 	id := b.last[Read].Request
 	b.do(2004, func(m *Machine, now time.Time) { m.ReadFailed(now, id, BucketGone) }).closed(false).expect("end vanished, read")
-	if b.Status().Problem != ErrGone {
+	if !errors.Is(b.Status().Problem, ErrGone) {
 		t.Errorf("Problem = %v", b.Status().Problem)
 	}
 	b.reads(3000, 0, Record{}).expect("claim@0").written(3001, 100).expect("begin 100") // it was its own: no need to wait

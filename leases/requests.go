@@ -1,6 +1,9 @@
 package leases
 
-import "time"
+import (
+	"errors"
+	"time"
+)
 
 // maxUnsure bounds what is remembered of writes without an answer. One that is forgotten and turns up all the same is
 // only seen as a record of ours, which is claimed anew or released.
@@ -161,7 +164,7 @@ func (m *Machine) ReadDone(now time.Time, request uint64, s Seen) {
 	if m.reading.request == request && request != 0 {
 		m.reading = read{}
 		m.reads.reset()
-		if m.problem == ErrGone {
+		if errors.Is(m.problem, ErrGone) {
 			m.problem = nil
 		}
 		m.looked(now, request, s)

@@ -41,9 +41,8 @@ type simAgent struct {
 	silent      bool
 	up          bool // what it knows of its connection
 
-	busyUntil int64
-	working   bool
-	asked     bool // to hand over
+	working bool
+	asked   bool // to hand over
 
 	blind     bool             // its last claim into an empty bucket was made without having seen any record before
 	sent      map[uint64]int64 // local nanoseconds, by request

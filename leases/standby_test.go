@@ -1,6 +1,7 @@
 package leases
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -126,7 +127,7 @@ func TestUnusableRevisions(t *testing.T) {
 		return func(m *Machine, now time.Time) { m.Watched(now, Seen{revision, r}) }
 	}
 	b := newBench(t, nil).want(0).do(1, low(17, Record{Nonce: "else/1", TTL: time.Second})).expect("read")
-	if b.Status().Problem != ErrLowRevision {
+	if !errors.Is(b.Status().Problem, ErrLowRevision) {
 		t.Errorf("Problem = %v", b.Status().Problem)
 	}
 
@@ -136,7 +137,7 @@ func TestUnusableRevisions(t *testing.T) {
 	b.do(2, func(m *Machine, now time.Time) { m.Written(now, w, 1) }).expect("release@1").closed(false)
 	w = b.last[Write].Request
 	b.do(3, func(m *Machine, now time.Time) { m.Written(now, w, 2) }).expect("")
-	if b.Status().Problem != ErrLowRevision {
+	if !errors.Is(b.Status().Problem, ErrLowRevision) {
 		t.Errorf("Problem = %v", b.Status().Problem)
 	}
 	b.sleep(5000)
@@ -160,7 +161,7 @@ func TestRevisionsFallBack(t *testing.T) {
 	b.story = nil
 	b.reads(2010, 0, Record{}).expect("claim@0")
 	b.written(2011, 3).expect("release@3").closed(false) // below its own fence of 5
-	if b.Status().Problem != ErrFellBack {
+	if !errors.Is(b.Status().Problem, ErrFellBack) {
 		t.Errorf("Problem = %v", b.Status().Problem)
 	}
 
@@ -171,7 +172,7 @@ func TestRevisionsFallBack(t *testing.T) {
 		b.sleep(at)
 		b.reads(at, 7, other(2))
 	}
-	if b.Status().Problem != ErrFellBack {
+	if !errors.Is(b.Status().Problem, ErrFellBack) {
 		t.Errorf("Problem = %v", b.Status().Problem)
 	}
 	if at := b.closed(false).last[Write].Expected; at != MinRevision+50 {

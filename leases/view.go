@@ -1,6 +1,9 @@
 package leases
 
-import "time"
+import (
+	"errors"
+	"time"
+)
 
 // looked takes in what a read has shown.
 func (m *Machine) looked(now time.Time, request uint64, s Seen) {
@@ -17,14 +20,14 @@ func (m *Machine) looked(now time.Time, request uint64, s Seen) {
 		m.news(now, s)
 		m.pollAt = now.Add(m.nearly(m.cfg.fastPoll())) // the watch should have shown it
 		v.owe(now)
-	case m.problem == ErrFellBack:
+	case errors.Is(m.problem, ErrFellBack):
 		v.seen = s
 	case s.Revision < v.top:
 		m.stale(now, s)
 		return
 	}
 	v.fallen = time.Time{}
-	if m.problem == ErrFellBack && (s.Revision == 0 || s.Revision >= v.top) {
+	if errors.Is(m.problem, ErrFellBack) && (s.Revision == 0 || s.Revision >= v.top) {
 		m.problem = nil
 	}
 	if request > m.resolve {
@@ -71,7 +74,7 @@ func (m *Machine) news(now time.Time, s Seen) {
 	m.writes.reset()
 	r := s.Record
 	v.longest = max(v.longest, r.TTL)
-	if m.problem != ErrLowRevision || s.Revision >= MinRevision {
+	if !errors.Is(m.problem, ErrLowRevision) || s.Revision >= MinRevision {
 		m.problem = nil
 	}
 	m.declare(r.Holder)
@@ -168,7 +171,7 @@ func (m *Machine) lost(now time.Time) {
 	v.known, v.seen, v.since, v.news = true, Seen{}, now, m.serial
 	v.spread = time.Duration(m.jitter.Int64N(int64(m.cfg.spread())))
 	m.releasing = ""
-	if m.problem == ErrLowRevision {
+	if errors.Is(m.problem, ErrLowRevision) {
 		m.problem = nil
 	}
 	if m.tenure.fence != 0 {

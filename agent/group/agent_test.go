@@ -27,8 +27,6 @@ const (
 	roundTrip = 200 * time.Millisecond
 )
 
-var errNoBucket = errors.New("no bucket")
-
 // testConfig is an agent with the capsule "work" for all its queues.
 func testConfig(agent, boot string, defs ...config.Queue) Config {
 	c := Config{Agent: agent, Boot: boot, Interval: testInterval, StaleAfter: testStale, Definitions: defs}

@@ -190,7 +190,7 @@ func (r *runner) drain(agent instance, signals <-chan os.Signal) error {
 				continue
 			}
 			cancel()
-			<-drained
+			_ = <-drained
 			r.stop(agent)
 			return errStopped
 		}

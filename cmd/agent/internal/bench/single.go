@@ -45,7 +45,7 @@ func (b *bench) singles(ctx context.Context, socket string) ([]time.Duration, er
 		data = append(data, bytes.Repeat([]byte("x"), payloadSize-len(data))...)
 		if _, err := publisher.Publish(ctx, "default", client.Message{Data: data, Priority: "0", Key: "tenant-1"}); err != nil {
 			cancel()
-			<-failed
+			_ = <-failed
 			return nil, err
 		}
 		select {
