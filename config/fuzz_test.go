@@ -54,7 +54,9 @@ func checkProblem(t *testing.T, p Problem, data []byte) {
 	// YAML also breaks lines at NEL, LS and PS and at a lone CR.
 	lines := 1 + strings.Count(string(data), "\n") + strings.Count(string(data), "\r") +
 		strings.Count(string(data), "\u0085") + strings.Count(string(data), "\u2028") + strings.Count(string(data), "\u2029")
-	if p.File != "f.yaml" || p.Line < 1 || p.Line > lines || p.Column < 1 || p.Message == "" || strings.Contains(p.Message, "%!") {
+	// A message that was put together wrongly shows as %!; one that repeats the file may hold it rightly.
+	garbled := strings.Contains(p.Message, "%!") && !strings.Contains(string(data), "%")
+	if p.File != "f.yaml" || p.Line < 1 || p.Line > lines || p.Column < 1 || p.Message == "" || garbled {
 		t.Fatalf("a problem without a place or a message: %+v (%d lines)", p, lines)
 	}
 }
