@@ -27,7 +27,8 @@
 // lists it. How many messages it has left is known from its last answer, so that a lane that was emptied is not asked
 // again in vain. A lane that answers with nothing right after a wake-up is asked once more two milliseconds later, while
 // others are served. A lane that answers with nothing although the sweep lists messages (somebody else has them, or they
-// are backing off) is asked again at growing intervals.
+// are backing off) is asked again at growing intervals. Before the first sweep of a queue has ended, nothing is taken from
+// it, or from a queue behind it: what waited before is not to be overtaken by what a wake-up happens to tell of.
 //
 // # Guarantees
 //

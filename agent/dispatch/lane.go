@@ -29,6 +29,9 @@ type queue struct {
 	backsOff  bool
 	allowance int
 
+	// unseen is true until the first sweep has ended: what waited before this agent listened is not known, and is not to be
+	// overtaken by what wake-ups tell of. A sweep that fails ends it too: wake-ups are better than nothing.
+	unseen     bool
 	sweeping   bool
 	sweepBegan time.Time
 	nextSweep  time.Time

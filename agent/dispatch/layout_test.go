@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/fairlead/fairlead/agent/broker"
+	"github.com/fairlead/fairlead/config"
 )
 
 // What is on its way while a queue gets another layout speaks of lanes that the queue has no more. A lane made up from it
@@ -33,5 +34,55 @@ func TestWhatIsOnItsWayWhenTheLayoutChanges(t *testing.T) {
 	}
 	if len(q.lanes) != 1 {
 		t.Errorf("there are %d lanes, want that of the returned message", len(q.lanes))
+	}
+}
+
+// What waits when an agent starts, or a queue gets another layout, is not overtaken by what is stored just then.
+func TestNothingOvertakesWhatWaitedBefore(t *testing.T) {
+	before := []config.Queue{def("first", 1, 0, false, nil), def("q", 4, 0, false, nil)}
+	after := []config.Queue{def("first", 1, 0, false, nil), def("q", 3, 0, false, nil)}
+	for _, middle := range []int{1, -1} { // with that priority, or with none
+		for _, pull := range []int{1, 2, 8} {
+			for _, change := range []string{"start", "layout"} {
+				w := newWorld(t, 31)
+				w.defaultLevel = 1
+				var a *simAgent
+				if change == "layout" {
+					a = w.agent(100, before...)
+				}
+				w.publish("first", 0, "", 0)
+				for range 5 {
+					w.publish("q", 0, "", 0)
+					w.publish("q", middle, "", 0)
+				}
+				w.run(time.Second, func() bool { return false })
+				if change == "start" {
+					a = w.agent(100, after...)
+				} else {
+					a.core.define(definition(after[1]), w.now)
+				}
+				for _, level := range []int{2, 0, 1} {
+					m, address := w.publish("q", level, "", 0), broker.Address{Class: broker.Class(level), Level: level}
+					a.core.wake(a.core.queueNamed("q"), address, wakeNote{seq: m.Seq, n: 1}, w.now)
+				}
+				drain(t, w, a, pull)
+				if got, want := levels(w), "HHHHHHHMMMMMML"; got != want {
+					t.Errorf("%s, pulls of %d, %d: %s, want %s", change, pull, middle, got, want)
+				}
+			}
+		}
+	}
+}
+
+// A queue that cannot be swept is worked on all the same, by what wake-ups tell.
+func TestAFailingSweepStopsNobody(t *testing.T) {
+	w := newWorld(t, 33)
+	w.faults.sweep = broker.ErrUnavailable
+	a := w.agent(4, def("q", 1, 0, false, nil))
+	w.publish("q", 0, "", 0)
+	a.pull(1, time.Minute, func([]*broker.Message) {})
+	w.run(100*time.Millisecond, func() bool { return len(w.taken) == 1 })
+	if len(w.taken) != 1 {
+		t.Error("the message was not handed over")
 	}
 }

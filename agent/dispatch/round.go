@@ -65,6 +65,9 @@ func (c *core) pick(r *round) bool {
 		if !q.open() {
 			continue
 		}
+		if q.unseen {
+			return false // what it has comes before what the queues behind it have
+		}
 		right, outcome := q.sched.Pick()
 		switch outcome {
 		case priority.Blocked:

@@ -105,6 +105,7 @@ func (c *core) swept(q *queue, s broker.Sweep, err error, now time.Time) {
 		}
 		c.forgetLanes(q, now)
 	}
+	q.unseen = false
 	c.pump(now)
 }
 
@@ -112,10 +113,13 @@ func (c *core) swept(q *queue, s broker.Sweep, err error, now time.Time) {
 func (c *core) found(q *queue, f broker.Found, now time.Time) {
 	l := c.lane(q, f.Address)
 	l.sweep, l.used = q.sweeps, now
+	n := int(min(f.Messages, 1<<30)) - int(l.ref.InHand.Load())
+	if q.unseen && l.believed {
+		l.count = max(l.count, n) // wake-ups told of the newest only
+	}
 	if l.believed || l.asked > 0 || l.delayed || now.Before(l.notUntil) {
 		return
 	}
-	n := int(min(f.Messages, 1<<30)) - int(l.ref.InHand.Load())
 	if n <= 0 {
 		return // all of them are being worked on here
 	}
@@ -197,7 +201,7 @@ func (c *core) newQueue(def Definition) *queue {
 	return &queue{
 		layout: def.Layout, guard: def.Guard, weights: def.Weights,
 		sched: priority.New(def.Layout.Levels, def.Guard, c.seed),
-		slots: map[slotKey]*slot{}, lanes: map[broker.Address]*lane{},
+		slots: map[slotKey]*slot{}, lanes: map[broker.Address]*lane{}, unseen: true,
 	}
 }
 
