@@ -226,30 +226,3 @@ func (c *Client) checkSubscribe(ctx context.Context, subject string) string {
 	}
 	return ""
 }
-
-// maxDenials bounds how many refusals of rights are remembered.
-const maxDenials = 256
-
-// deny remembers that the server has refused this identity something.
-func (c *Client) deny(err error) {
-	if !errors.Is(err, nats.ErrPermissionViolation) {
-		return
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if len(c.denials) < maxDenials {
-		c.denials = append(c.denials, err.Error())
-	}
-}
-
-// denied returns the server's words about a subject that this identity may not use, or "".
-func (c *Client) denied(subject string) string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, d := range c.denials {
-		if strings.Contains(d, `"`+subject+`"`) {
-			return d
-		}
-	}
-	return ""
-}

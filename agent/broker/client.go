@@ -74,7 +74,8 @@ type Client struct {
 	mu        sync.Mutex
 	listeners []func(up bool)
 	lastErr   string
-	denials   []string // what the server has refused this identity
+	denials   []string            // what the server has refused this identity
+	asked     map[*asked]struct{} // calls that end when they are refused
 }
 
 // Connect starts the embedded server if there is one, and a connection that looks for NATS until it is closed. It returns

@@ -20,15 +20,15 @@ const maxConsumers = 1_000_000
 // once with the same definition.
 func (c *Client) EnsureStream(ctx context.Context, q config.Queue) error {
 	name := c.names.Stream(q.Name)
-	stream, err := c.js.Stream(ctx, name)
+	stream, err := c.stream(ctx, name)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		want := c.streamConfig(q)
 		// Sequences never start again, also not when the stream is deleted and made anew: they identify messages in the
 		// records of attempts and in what was handed to applications.
 		want.FirstSeq = uint64(time.Now().UnixMicro())
-		stream, err = c.js.CreateStream(ctx, want)
+		stream, err = c.createStream(ctx, want)
 		if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
-			stream, err = c.js.Stream(ctx, name) // another agent was faster
+			stream, err = c.stream(ctx, name) // another agent was faster
 		}
 	}
 	if err != nil {
@@ -42,7 +42,7 @@ func (c *Client) EnsureStream(ctx context.Context, q config.Queue) error {
 	if sameConfig(have, want) {
 		return nil
 	}
-	if _, err := c.js.UpdateStream(ctx, want); err != nil {
+	if _, err := c.updateStream(ctx, want); err != nil {
 		return fmt.Errorf("broker: stream %s cannot be changed to what the file says: %w", name, translate(err))
 	}
 	c.log.Info("stream changed to its definition", "queue", q.Name, "stream", name)
@@ -131,9 +131,9 @@ func sameConfig(a, b jetstream.StreamConfig) bool {
 // leader. It returns a warning for a bucket that was made by other means.
 func (c *Client) EnsureBucket(ctx context.Context, replicas int) (warning string, err error) {
 	name := "KV_" + c.names.Bucket()
-	stream, err := c.js.Stream(ctx, name)
+	stream, err := c.stream(ctx, name)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		stream, err = c.js.CreateStream(ctx, jetstream.StreamConfig{
+		stream, err = c.createStream(ctx, jetstream.StreamConfig{
 			Name:              name,
 			Description:       "Fairlead coordination",
 			Subjects:          []string{"$KV." + c.names.Bucket() + ".>"},
@@ -151,7 +151,7 @@ func (c *Client) EnsureBucket(ctx context.Context, replicas int) (warning string
 			FirstSeq:          uint64(time.Now().UnixMicro()),
 		})
 		if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
-			stream, err = c.js.Stream(ctx, name)
+			stream, err = c.stream(ctx, name)
 		}
 	}
 	if err != nil {
