@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"maps"
 	"net"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"testing"
@@ -21,12 +23,28 @@ type natsServer struct {
 	port int
 	dir  string
 	url  string
+
+	flags []string      // besides port and store
+	auth  []nats.Option // of the tests' own connections
 }
 
 // startNATS runs a server and waits until JetStream answers.
 func startNATS(t *testing.T) *natsServer {
 	t.Helper()
-	s := &natsServer{t: t, port: freePort(t), dir: folder(t)}
+	return startNATSWith(t, "")
+}
+
+// startNATSWith runs a server with lines of configuration, and tells how to sign in to it if they ask for that.
+func startNATSWith(t *testing.T, lines string, auth ...nats.Option) *natsServer {
+	t.Helper()
+	s := &natsServer{t: t, port: freePort(t), dir: folder(t), auth: auth}
+	if lines != "" {
+		file := filepath.Join(folder(t), "nats.conf")
+		if err := os.WriteFile(file, []byte(lines), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s.flags = []string{"-c", file}
+	}
 	s.url = fmt.Sprintf("nats://127.0.0.1:%d", s.port)
 	s.start()
 	return s
@@ -46,7 +64,8 @@ func freePort(t *testing.T) int {
 // start runs the server, again after a kill, on the same port and store.
 func (s *natsServer) start() {
 	s.t.Helper()
-	s.process = start(s.t, "nats-server", exec.Command(natsBinary, "-js", "-sd", s.dir, "-a", "127.0.0.1", "-p", strconv.Itoa(s.port)))
+	s.process = start(s.t, "nats-server", exec.Command(natsBinary,
+		append(s.flags, "-js", "-sd", s.dir, "-a", "127.0.0.1", "-p", strconv.Itoa(s.port))...))
 	nc := s.connect()
 	js, err := jetstream.New(nc)
 	if err != nil {
@@ -65,7 +84,7 @@ func (s *natsServer) connect() *nats.Conn {
 	var nc *nats.Conn
 	eventually(s.t, "nats-server accepts connections", patience, func() (ok bool) {
 		var err error
-		nc, err = nats.Connect(s.url, nats.Timeout(time.Second))
+		nc, err = nats.Connect(s.url, append(s.auth, nats.Timeout(time.Second))...)
 		return err == nil
 	})
 	s.t.Cleanup(nc.Close)
