@@ -15,6 +15,7 @@ type definer struct {
 	a     *Agent
 	ready chan struct{} // closed when every queue was put into effect once
 	wake  chan struct{} // written by changed, read by run
+	again chan struct{} // written when NATS is there (again), read by until
 	done  chan struct{}
 	ctx   context.Context
 	end   context.CancelFunc
@@ -24,12 +25,27 @@ type definer struct {
 }
 
 func newDefiner(a *Agent) *definer {
-	d := &definer{a: a, ready: make(chan struct{}), wake: make(chan struct{}, 1), done: make(chan struct{}), dirty: map[string]bool{}}
+	d := &definer{a: a, ready: make(chan struct{}), wake: make(chan struct{}, 1), again: make(chan struct{}, 1), done: make(chan struct{}), dirty: map[string]bool{}}
 	d.ctx, d.end = context.WithCancel(context.Background())
 	return d
 }
 
-func (d *definer) start() { go d.run() }
+func (d *definer) start() {
+	d.a.client.Notify(func(up bool) {
+		if up {
+			poke(d.again)
+		}
+	})
+	go d.run()
+}
+
+// poke leaves a note for the goroutine that reads c, unless there is one already.
+func poke(c chan<- struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
 
 func (d *definer) stop() {
 	d.end()
@@ -43,10 +59,7 @@ func (d *definer) changed(queues []string) {
 		d.dirty[q] = true
 	}
 	d.mu.Unlock()
-	select {
-	case d.wake <- struct{}{}:
-	default:
-	}
+	poke(d.wake)
 }
 
 func (d *definer) run() {
@@ -76,9 +89,10 @@ func (d *definer) run() {
 	}
 }
 
-// until tries a step until it succeeds; false when the agent stops.
+// until tries a step until it succeeds, at growing intervals and as soon as NATS is back; false when the agent stops.
 func (d *definer) until(what string, step func(context.Context) error) bool {
-	pause := 250 * time.Millisecond
+	const least, most = 250 * time.Millisecond, 5 * time.Second
+	pause := least
 	for try := 0; ; try++ {
 		ctx, cancel := context.WithTimeout(d.ctx, 10*time.Second)
 		err := step(ctx)
@@ -103,10 +117,12 @@ func (d *definer) until(what string, step func(context.Context) error) bool {
 		}
 		select {
 		case <-time.After(pause):
+			pause = min(2*pause, most)
+		case <-d.again:
+			pause = least
 		case <-d.ctx.Done():
 			return false
 		}
-		pause = min(2*pause, 5*time.Second)
 	}
 }
 
