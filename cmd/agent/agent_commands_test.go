@@ -297,3 +297,22 @@ func TestBench(t *testing.T) {
 		t.Errorf("profile: %v", err)
 	}
 }
+
+// A trial run whose terminal was closed gets SIGHUP, and has no file to read again.
+func TestDevEndsWithItsTerminal(t *testing.T) {
+	s := newShell(t, nil)
+	code := s.background("run", "--dev")
+	waitFor(t, "the welcome", func() bool { return strings.Contains(s.out.String(), "/v1/settle\n") })
+	s.signals <- syscall.SIGHUP
+	if got := <-code; got != 0 || !strings.HasSuffix(s.agents.log(), "drain stop") {
+		t.Errorf("exit code %d, %s", got, s.agents.log())
+	}
+	if dir := filepath.Dir(s.agents.last.cfg.Listen.Socket); dir == "" || exists(dir) {
+		t.Errorf("%s is left", dir)
+	}
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}

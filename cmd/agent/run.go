@@ -24,7 +24,7 @@ func (a *app) runCommand() *cobra.Command {
 drain_timeout. A second signal stops it at once. SIGHUP reloads the file.
 
 With --dev it needs no file: JetStream runs inside the agent in a temporary folder that is removed at the end, with a queue
-"default" (levels high, medium and low, fair share) and a capsule "default".`,
+"default" (levels high, medium and low, fair share) and a capsule "default". It ends when its terminal is closed, too.`,
 		Example: `  fairlead run --dev
   fairlead run --dev --listen 127.0.0.1:4222     and let NATS clients in
   fairlead run --config fairlead.yaml
@@ -115,7 +115,7 @@ func (r *runner) run(ctx context.Context) error {
 		case <-ctx.Done():
 			return r.drain(agent, signals)
 		case s := <-signals:
-			if s != syscall.SIGHUP {
+			if !r.asksToReload(s) {
 				r.options.logger.Info("draining", "signal", s.String(), "drain_timeout", r.cfg.Agent.DrainTimeout.String())
 				return r.drain(agent, signals)
 			}
@@ -136,7 +136,7 @@ func (r *runner) start(ctx context.Context, agent instance, signals <-chan os.Si
 		case err := <-started:
 			return false, err
 		case s := <-signals:
-			if s == syscall.SIGHUP {
+			if r.asksToReload(s) {
 				r.reloadLater = true // the file may have changed since it was read
 				continue
 			}
@@ -146,11 +146,12 @@ func (r *runner) start(ctx context.Context, agent instance, signals <-chan os.Si
 	}
 }
 
+// asksToReload tells a wish to read the file again from one to end. A trial run has no file: there, SIGHUP says that its
+// terminal was closed.
+func (r *runner) asksToReload(s os.Signal) bool { return s == syscall.SIGHUP && r.path != "" }
+
 // reload brings the file into force, whole or not at all.
 func (r *runner) reload(agent instance) {
-	if r.path == "" {
-		return
-	}
 	log := r.options.logger
 	cfg, warnings, err := config.Load(r.path)
 	for _, w := range warnings {
