@@ -1,10 +1,16 @@
 package broker
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+)
 
 var (
 	// ErrUnavailable says that NATS or JetStream cannot be reached now. Nothing was stored.
 	ErrUnavailable = errors.New("broker: NATS is not reachable")
+	// ErrNobody says that NATS is there, and nobody answers what was asked: a stream is missing, or JetStream is not enabled.
+	// It wraps ErrUnavailable. Nothing was stored.
+	ErrNobody = fmt.Errorf("%w: nobody answers there", ErrUnavailable)
 	// ErrOutcomeUnknown says that a request was sent and not answered in time: it may have been carried out.
 	ErrOutcomeUnknown = errors.New("broker: no answer in time, the outcome is unknown")
 	// ErrQueueFull says that a limit of the queue refused a message. Nothing was stored. See [FullError] for which.

@@ -202,7 +202,7 @@ func TestPublishTooLarge(t *testing.T) {
 func TestPublishUnavailable(t *testing.T) {
 	r := newRig(t, nil)
 	missing := definition(func(q *config.Queue) { q.Name = "missing" })
-	if _, err := r.Publish(within(t), missing, Publication{}); !errors.Is(err, ErrUnavailable) {
+	if _, err := r.Publish(within(t), missing, Publication{}); !errors.Is(err, ErrNobody) {
 		t.Errorf("no stream: %v", err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())

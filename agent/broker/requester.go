@@ -104,7 +104,7 @@ func (r *requester) answered(m *nats.Msg) {
 		return // answered after it was given up
 	}
 	if len(m.Data) == 0 && m.Header.Get("Status") == "503" {
-		c.done(nil, ErrUnavailable)
+		c.done(nil, ErrNobody)
 		return
 	}
 	c.done(m, nil)
