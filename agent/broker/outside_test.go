@@ -14,10 +14,11 @@ import (
 // outside is a NATS server that is not the agent's own, with its own life: it can be stopped and started again on its
 // port, with its store.
 type outside struct {
-	t    *testing.T
-	opts server.Options
-	ns   *server.Server
-	user string // "name:password@" of the next client, if the server asks
+	clients []*Client // that must notice a stop
+	t       *testing.T
+	opts    server.Options
+	ns      *server.Server
+	user    string // "name:password@" of the next client, if the server asks
 }
 
 func newOutside(t *testing.T, change ...func(*server.Options)) *outside {
@@ -54,6 +55,9 @@ func (s *outside) start() {
 func (s *outside) stop() {
 	s.ns.Shutdown()
 	s.ns.WaitForShutdown()
+	for _, c := range s.clients { // else "connected" may still speak of the time before
+		until(s.t, "the agents have noticed", func() bool { return !c.Connected() })
+	}
 }
 
 func (s *outside) url() string { return "nats://" + s.user + "127.0.0.1:" + strconv.Itoa(s.opts.Port) }
@@ -62,6 +66,7 @@ func (s *outside) url() string { return "nats://" + s.user + "127.0.0.1:" + strc
 func (s *outside) rig(change func(*config.Queue)) *rig {
 	s.t.Helper()
 	c := connect(s.t, config.NATS{URLs: []string{s.url()}, Prefix: "fl"})
+	s.clients = append(s.clients, c)
 	return (&rig{c, s.t, definition(change)}).setUp()
 }
 
