@@ -15,7 +15,10 @@ import (
 	"github.com/fairlead/fairlead/config"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// A connection that net/http closes is waited for, by a goroutine of its own, for half a second.
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("net/http.(*conn).closeWriteAndWait"))
+}
 
 // settings is a file for an agent in a folder, with NATS as the line says.
 func settings(t *testing.T, dir, nats string) *config.Config {

@@ -14,7 +14,10 @@ import (
 	"github.com/fairlead/fairlead/agent/client/clienttest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// A connection that net/http closes is waited for, by a goroutine of its own, for half a second.
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("net/http.(*conn).closeWriteAndWait"))
+}
 
 // stage is a demo before a small audience.
 func stage(t *testing.T, agent *clienttest.Agent) (*Stage, *bytes.Buffer, context.Context) {
