@@ -206,36 +206,41 @@ func TestTopLevelMessagesNeitherWaitNorSlowTheRest(t *testing.T) {
 	}
 	fill()
 	low.run(500 * time.Millisecond) // warm up
-	rounds := 4
+	rounds := 12
 	if testing.Short() {
-		rounds = 1
+		rounds = 4
 	}
-	var alone, beside []float64
-	ratio, measured := 0.0, 0
-	// What else the machine does slows one half of a measurement more than the other now and then, but not each time.
-	for try := 0; try < 3 && ratio < 0.8; try++ {
-		alone, beside = nil, nil
-		for range rounds {
+	// Many short windows side by side, in turns first and second: what else the machine does slows both kinds alike.
+	const window = 400 * time.Millisecond
+	var alone, beside, ratios []float64
+	measure := map[bool]func(){
+		false: func() {
 			fill()
-			alone = append(alone, low.run(time.Second))
+			alone = append(alone, low.run(window))
+		},
+		true: func() {
 			fill()
 			stop := make(chan struct{})
 			stopped := low.publishTop(stop, 20*time.Millisecond)
-			beside = append(beside, low.run(time.Second))
+			beside = append(beside, low.run(window))
 			close(stop)
 			<-stopped
-		}
-		measured += rounds
-		ratio = median(beside) / median(alone)
+		},
+	}
+	for i := range rounds {
+		first := i%2 == 1
+		measure[first]()
+		measure[!first]()
+		ratios = append(ratios, beside[i]/alone[i])
 	}
 	low.run(50 * time.Millisecond) // the last of the top
 	t.Logf("low level: %.0f/s alone, %.0f/s beside 50/s at the top; %d of the top, %d late", median(alone), median(beside),
 		low.delivered, low.late)
-	if ratio < 0.8 {
+	if ratio := median(ratios); ratio < 0.8 {
 		t.Errorf("the lower level keeps %.2f of its speed, want 0.8 or more", ratio)
 	}
-	if low.delivered < measured*40 {
-		t.Errorf("%d messages of the top level were delivered, want about %d", low.delivered, measured*50)
+	if low.delivered < rounds*16 {
+		t.Errorf("%d messages of the top level were delivered, want about %d", low.delivered, rounds*20)
 	}
 	if low.late > 0 {
 		t.Errorf("%d of %d messages of the top level were not in the first pull that began after they were stored", low.late, low.delivered)
