@@ -30,7 +30,6 @@ var pendingQueue = []pending[Queue]{
 	{"dead_letters.retry_priority", nil, ""},
 	{"dead_letters.evicted", nil, ""},
 	{"ttl", func(q *Queue) bool { return q.TTL > 0 }, "0s"},
-	{"compress", func(q *Queue) bool { return q.Compress != nil }, ""},
 	{"concurrency_per_key", func(q *Queue) bool { return q.ConcurrencyPerKey > 0 }, "0"},
 	{"ordered_keys", func(q *Queue) bool { return q.OrderedKeys }, "false"},
 	{"sources", func(q *Queue) bool { return len(q.Sources) > 0 }, "[]"},

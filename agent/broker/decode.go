@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"strconv"
 	"strings"
 
 	"github.com/nats-io/nats.go"
@@ -55,10 +56,12 @@ func (m *Message) setHeaders(h nats.Header) bool {
 			m.Weight, usable = ParseWeight(value)
 		case strings.EqualFold(name, headerID):
 			m.ID = value
+		case strings.EqualFold(name, headerSize):
+			m.size, _ = strconv.ParseInt(value, 10, 64)
 		case hasPrefixFold(name, ownPrefix):
 		case strings.EqualFold(name, headerType):
 			m.ContentType = value
-		case strings.EqualFold(name, headerEncoding):
+		case strings.EqualFold(name, headerEncoding) && m.setEncoding(value):
 		default:
 			if app == nil {
 				app = make(map[string]string, len(h))

@@ -26,6 +26,11 @@
 // deleting it from the stream, and the deletion is confirmed before anybody is told; it is returned by a negative
 // acknowledgement, after its attempts and its not-before time were written to the coordination bucket.
 //
+// # Payloads
+//
+// A payload can rest compressed, marked by Content-Encoding: gzip; [Message.Payload] gives back what was published. Whatever
+// moves a message keeps its payload and that header together, as they are.
+//
 // # Looking and repairing
 //
 // [Client.Peek] and [Client.Stats] look at a queue without taking from it, and ask the stream's leader. What raw

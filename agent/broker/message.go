@@ -17,14 +17,17 @@ type Message struct {
 	ID          string           // as given by the publisher, or ""
 	ContentType string
 	Headers     map[string]string // application headers and trace context, names in lower case; never nil
-	Data        []byte
-	EnqueuedAt  time.Time
-	Attempt     int           // 1 for the first try
-	AckWait     time.Duration // after this long without Extend, JetStream hands it to someone else
+	// Data is the payload as it is stored. When that is Compressed, Payload is what was published.
+	Data       []byte
+	Compressed bool
+	EnqueuedAt time.Time
+	Attempt    int           // 1 for the first try
+	AckWait    time.Duration // after this long without Extend, JetStream hands it to someone else
 
 	// Lane is where it was taken from.
 	Lane *Lane
 
+	size      int64  // of the payload before it was compressed, as its headers say; 0 when they do not
 	reply     string // where JetStream wants acknowledgements
 	delivered uint64 // how often this lane's consumer has delivered it
 	cseq      uint64 // its number in this lane's consumer

@@ -2,9 +2,11 @@ package broker
 
 import (
 	"context"
+	"maps"
 	"strings"
 	"time"
 
+	"github.com/fairlead/fairlead/agent/payload"
 	"github.com/fairlead/fairlead/config"
 	"github.com/fairlead/fairlead/fairshare"
 )
@@ -14,6 +16,8 @@ const (
 	peekMax = 1000
 	// peekSkips is how many messages in hand one Peek passes over before it stops.
 	peekSkips = 1000
+	// peekBytes is how many bytes of payloads one Peek looks at before it stops.
+	peekBytes = 64 << 20
 )
 
 // Peek says which waiting messages to look at.
@@ -35,7 +39,7 @@ type Peeked struct {
 	ID          string
 	ContentType string
 	Headers     map[string]string // names in lower case; never nil
-	Data        []byte
+	Data        []byte            // as published; as stored when that is compressed and damaged, beside a header content-encoding
 	EnqueuedAt  time.Time
 	Attempts    int       // how often it was tried, as far as that is on record
 	NotBefore   time.Time // zero unless it is backing off
@@ -48,8 +52,8 @@ type Peeked struct {
 //
 // Messages that other agents are running cannot be told apart from waiting ones, and are shown; those on subjects that
 // are not canonical are not shown until they were repaired. It costs a read per message that is returned or skipped, and
-// 1 for each level that a message could have, at most 101; it stops early after passing over 1,000 messages in hand. It
-// blocks until it is done or ctx ends. Errors wrap [ErrInvalidKey], [ErrStreamMissing] or [ErrUnavailable].
+// 1 for each level that a message could have, at most 101; it stops early after passing over 1,000 messages in hand, or with
+// 64 MiB of payloads. It blocks until it is done or ctx ends. Errors wrap [ErrInvalidKey], [ErrStreamMissing] or [ErrUnavailable].
 func (c *Client) Peek(ctx context.Context, q config.Queue, p Peek) ([]Peeked, error) {
 	token := "*"
 	if p.Key != nil {
@@ -76,10 +80,13 @@ type peeker struct {
 	queue config.Queue
 	peek  Peek
 	skips int // messages that may still be passed over
+	bytes int // of payloads found
 	found []Peeked
 }
 
-func (w *peeker) full() bool { return len(w.found) >= w.peek.Max || w.skips <= 0 }
+func (w *peeker) full() bool {
+	return len(w.found) >= w.peek.Max || w.skips <= 0 || w.bytes >= peekBytes
+}
 
 // level reads one level, merging the subjects that are served at it by their sequences.
 func (w *peeker) level(ctx context.Context, level int, token string) error {
@@ -160,11 +167,17 @@ func (w *peeker) take(level int, s *stored) {
 	if _, token, ok := splitAddress(strings.TrimPrefix(s.Subject, w.c.names.subjectPrefix(w.queue.Name))); ok {
 		key, _ = DecodeKey(token) // unusable: it will be served as unkeyed
 	}
-	var m Message
+	m := Message{Data: s.Data}
 	m.setHeaders(s.Header)
+	data, err := m.Payload(w.queue.Limits.MaxPayload)
+	if err != nil { // it will be found out when it is taken
+		data, m.Headers = s.Data, maps.Clone(m.Headers)
+		m.Headers["content-encoding"] = payload.Encoding
+	}
+	w.bytes += len(data)
 	p := Peeked{
 		Queue: w.queue.Name, Seq: s.Seq, Level: level, Key: key, Weight: m.Weight, ID: m.ID, ContentType: m.ContentType,
-		Headers: m.Headers, Data: s.Data, EnqueuedAt: s.Time,
+		Headers: m.Headers, Data: data, EnqueuedAt: s.Time,
 	}
 	if rec, ok := w.c.attempts.lookup(w.queue.Name, s.Seq); ok {
 		p.Attempts, p.LastError = rec.Tries, rec.Error

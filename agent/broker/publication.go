@@ -11,6 +11,7 @@ type Publication struct {
 	ContentType string
 	Headers     map[string]string // application headers, traceparent and tracestate, names in lower case; may be nil
 	Data        []byte            // as published; belongs to the callee until Publish returns
+	Compress    bool              // this one, whatever the queue says
 }
 
 // Receipt says what became of a publication that JetStream has stored.

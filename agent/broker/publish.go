@@ -102,7 +102,8 @@ func (c *Client) message(q config.Queue, p Publication) (*nats.Msg, error) {
 		// "~" starts no encoded key, so that it cannot meet a publisher's id.
 		h[headerMsgID] = []string{"~" + c.boot + strconv.FormatUint(c.serial.Add(1), 36)}
 	}
-	return &nats.Msg{Subject: c.names.subjectPrefix(q.Name) + token + "." + key, Header: h, Data: p.Data}, nil
+	data := p.stored(q, h)
+	return &nats.Msg{Subject: c.names.subjectPrefix(q.Name) + token + "." + key, Header: h, Data: data}, nil
 }
 
 // pubAck is JetStream's answer to a publish.

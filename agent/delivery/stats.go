@@ -10,6 +10,7 @@ type Stats struct {
 	Acked         uint64 // finished by an app's ack
 	Nacked        uint64
 	Rejected      uint64
+	Damaged       uint64 // of those, rejected here because their payload could not be read
 	Extended      uint64
 	Expired       uint64 // leases that were over
 	SessionsLost  uint64 // deliveries whose session ended

@@ -112,7 +112,7 @@ func BenchmarkEncode(b *testing.B) {
 			buf := make([]byte, 0, 4096)
 			b.ReportAllocs()
 			for b.Loop() {
-				buf = e.append(buf[:0], d)
+				buf = e.append(buf[:0], d, m.Data)
 			}
 		})
 	}

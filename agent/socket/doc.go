@@ -17,6 +17,9 @@
 //     counted while it arrives. All bodies together are bounded too.
 //   - Nothing that is asked for is ignored in silence: unknown parameters, unknown Fairlead headers and features that this
 //     version does not have are refused by name.
+//   - What an app gets is what was published, byte for byte, however it is stored. A payload that cannot be expanded within
+//     its bounds is rejected in the app's place, and what comes with it is delivered. A pull holds little more of expanded
+//     payloads than its largest.
 //   - Messages of a pull whose answer could not be written are given back at once and not counted; after the answer was
 //     written, losing them counts.
 //   - The end of a session's connection ends the session; the end of a connection ends what was pulled with

@@ -21,9 +21,8 @@ type encoder struct {
 	text     []byte
 }
 
-// append appends one delivery.
-func (e *encoder) append(dst []byte, d *delivery.Delivery) []byte {
-	data := d.Message.Data
+// append appends one delivery with its payload.
+func (e *encoder) append(dst []byte, d *delivery.Delivery, data []byte) []byte {
 	if e.frames {
 		start := len(dst)
 		dst = append(dst, 0, 0, 0, 0, 0, 0, 0, 0)

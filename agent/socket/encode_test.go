@@ -40,11 +40,11 @@ func reference(t testing.TB, d *delivery.Delivery, withData bool) []byte {
 func checkEncoding(t testing.TB, d *delivery.Delivery) {
 	t.Helper()
 	e := encoder{}
-	if got, want := e.append(nil, d), reference(t, d, true); !bytes.Equal(got, want) {
+	if got, want := e.append(nil, d, d.Message.Data), reference(t, d, true); !bytes.Equal(got, want) {
 		t.Errorf("line\n%s\nwant\n%s", got, want)
 	}
 	f := encoder{frames: true}
-	frame := f.append([]byte("before"), d)[len("before"):]
+	frame := f.append([]byte("before"), d, d.Message.Data)[len("before"):]
 	meta, payload := openFrame(t, &frame)
 	if len(frame) != 0 || !bytes.Equal(payload, d.Message.Data) {
 		t.Errorf("payload %q, %d bytes are left", payload, len(frame))
@@ -98,7 +98,7 @@ func TestEncodingOfSeveral(t *testing.T) {
 	m := message(1)
 	for i := range 4 {
 		d := &delivery.Delivery{Token: "t", Message: m, Deadline: time.Unix(int64(i/2), 0)}
-		if got, want := e.append(nil, d), reference(t, d, true); !bytes.Equal(got, want) {
+		if got, want := e.append(nil, d, d.Message.Data), reference(t, d, true); !bytes.Equal(got, want) {
 			t.Errorf("%s, want %s", got, want)
 		}
 	}

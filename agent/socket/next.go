@@ -22,18 +22,18 @@ func (x *exchange) next() error {
 	if err := x.noBody(); err != nil {
 		return err
 	}
-	ds, err := x.takeAndHand(&t, func() []api.SettleResult { return nil })
+	h, err := x.takeAndHand(&t, func() []api.SettleResult { return nil })
 	if err != nil {
 		return err
 	}
-	if len(ds) == 0 {
+	if len(h.ds) == 0 {
 		x.noContent()
 		return nil
 	}
-	x.messageHeaders(&ds[0])
-	data := ds[0].Message.Data
+	x.messageHeaders(&h.ds[0])
+	data := h.payload(&h.ds[0])
 	x.head(http.StatusOK, "", len(data))
-	return x.write(ds, data)
+	return x.write(h.ds, data)
 }
 
 // messageHeaders says in the answer's headers what a pull says in a line.

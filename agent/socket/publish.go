@@ -139,7 +139,7 @@ func readOwn(p *broker.Publication, l *later, q *config.Queue, name, value strin
 	case "fairlead-ttl":
 		l.ttl = value
 	case "fairlead-compress":
-		l.compress = value
+		p.Compress, err = parseCompress(value)
 	default:
 		return invalidHeader("header %.64q is unknown: application headers begin with %s", name, api.HeaderPrefix)
 	}

@@ -111,7 +111,7 @@ func TestPublishRefusals(t *testing.T) {
 		{"Fairlead-Ttl", "x", 400, api.CodeBadRequest},
 		{"Fairlead-Ttl", "5s", 501, api.CodeNotAvailable},
 		{"Fairlead-Compress", "zstd", 400, api.CodeBadRequest},
-		{"Fairlead-Compress", "gzip", 501, api.CodeNotAvailable},
+		{"Fairlead-Compress", "GZIP", 400, api.CodeBadRequest},
 	} {
 		t.Run(fmt.Sprintf("%s %.20s", c.header, c.value), func(t *testing.T) {
 			wantError(t, r.call("POST", ordersPath, "x", c.header, c.value), c.status, c.code)

@@ -88,11 +88,11 @@ func (x *exchange) pull() error {
 	if len(list) > 0 {
 		failed = x.settleBeside(&t, list)
 	}
-	ds, err := x.takeAndHand(&t, failed)
+	h, err := x.takeAndHand(&t, failed)
 	if err != nil {
 		return err
 	}
-	return x.answerPull(ds, failed())
+	return x.answerPull(h, failed())
 }
 
 // settleBeside begins to settle. What it returns waits for the end, and returns what did not end well.
@@ -118,8 +118,28 @@ func (x *exchange) settleBeside(t *take, list []api.Settlement) func() []api.Set
 }
 
 // takeAndHand asks the capsule for messages, and enters them into the book. The lease begins when the answer can be
-// written, so not before the settlements are done.
-func (x *exchange) takeAndHand(t *take, settled func() []api.SettleResult) ([]delivery.Delivery, error) {
+// written, so not before the settlements are done. When none of the messages can be read, it asks again.
+func (x *exchange) takeAndHand(t *take, settled func() []api.SettleResult) (handful, error) {
+	end := time.Now().Add(t.request.Wait)
+	for try := 1; ; try++ {
+		ds, err := x.takeOnce(t, settled)
+		if err != nil || len(ds) == 0 {
+			return handful{}, err
+		}
+		if h := x.open(ds); len(h.ds) > 0 {
+			return h, nil
+		}
+		t.request.Wait = max(time.Until(end), 0)
+		if t.request.Wait == 0 && try >= triesInVain || x.r.Context().Err() != nil {
+			return handful{}, nil
+		}
+	}
+}
+
+// triesInVain is how often a pull whose time is over asks again because nothing that it got could be read.
+const triesInVain = 10
+
+func (x *exchange) takeOnce(t *take, settled func() []api.SettleResult) ([]delivery.Delivery, error) {
 	msgs, owner, err := x.ask(t)
 	settled()
 	if err != nil {
@@ -179,7 +199,8 @@ func pause(ctx context.Context, d time.Duration) {
 var buffers = sync.Pool{New: func() any { return new([]byte) }}
 
 // answerPull writes the answer of a pull. What cannot be written goes back.
-func (x *exchange) answerPull(ds []delivery.Delivery, failed []api.SettleResult) error {
+func (x *exchange) answerPull(h handful, failed []api.SettleResult) error {
+	ds := h.ds
 	if len(ds) == 0 && len(failed) == 0 {
 		x.noContent()
 		return nil
@@ -206,7 +227,7 @@ func (x *exchange) answerPull(ds []delivery.Delivery, failed []api.SettleResult)
 		buf = e.appendFirst(buf, first)
 	}
 	for i := range ds {
-		buf = e.append(buf, &ds[i])
+		buf = e.append(buf, &ds[i], h.payload(&ds[i]))
 		if len(buf) >= wholeAnswer && i < len(ds)-1 {
 			if !x.begun {
 				x.head(http.StatusOK, contentType, -1)

@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/fairlead/fairlead/agent/api"
+	"github.com/fairlead/fairlead/agent/payload"
 	"github.com/fairlead/fairlead/config"
 	"github.com/fairlead/fairlead/fairshare"
 )
@@ -103,8 +104,16 @@ func parseLevel(q *config.Queue, text string) (int, error) {
 	return 0, badRequest("priority %.32q: the levels of queue %s are %s", text, q.Name, strings.Join(q.LevelNames, ", "))
 }
 
+// parseCompress reads how a message is to be compressed.
+func parseCompress(text string) (bool, error) {
+	if text != payload.Encoding {
+		return false, badRequest("compression %.32q: only %s is known", text, payload.Encoding)
+	}
+	return true, nil
+}
+
 // later is what this version cannot do yet.
-type later struct{ delay, at, ttl, compress string }
+type later struct{ delay, at, ttl string }
 
 // refuse tells what is wrong with it, or else that it is not available.
 func (l later) refuse() error {
@@ -124,11 +133,8 @@ func (l later) refuse() error {
 	if l.delay != "" && l.at != "" {
 		return badRequest("a delay and a time are given: use one of them")
 	}
-	if l.compress != "" && l.compress != "gzip" {
-		return badRequest("compression %.32q: only gzip is known", l.compress)
-	}
 	for _, f := range []struct{ name, value string }{
-		{"a delay", l.delay}, {"a delivery time", l.at}, {"a TTL", l.ttl}, {"compression", l.compress},
+		{"a delay", l.delay}, {"a delivery time", l.at}, {"a TTL", l.ttl},
 	} {
 		if f.value != "" {
 			return &api.Error{Code: api.CodeNotAvailable, Message: f.name + " is not available yet in this version: publish without it"}

@@ -1,0 +1,27 @@
+package delivery
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/fairlead/fairlead/agent/api"
+	"github.com/fairlead/fairlead/agent/broker"
+)
+
+// A message that nobody can read goes where rejected ones go, and its slot is free again.
+func TestRejectDamagedIsAReject(t *testing.T) {
+	f := &fakeBroker{}
+	b, o := New(f, fixed{}), &fakeOwner{}
+	defer b.Close()
+	d := hand(t, b, o, messages("q", 1, 2), time.Minute, nil)
+	b.RejectDamaged(context.Background(), []api.Settlement{{Token: d[1].Token, Result: api.Reject, Reason: "damaged"}})
+	if s := b.Stats(); s.Damaged != 1 || s.Rejected != 1 || s.Live != 1 || o.slots() != 1 {
+		t.Errorf("%+v, %d slots", s, o.slots())
+	}
+	back := f.gaveBack()
+	if len(back) != 1 || back[0].m.Seq != 2 || back[0].how.Reason != "damaged" || back[0].how.Counts != broker.AnAttempt || back[0].how.NotBefore.IsZero() {
+		t.Errorf("went back as %+v", back)
+	}
+	wantStatus(t, "the app's ack", settle(b, d[1].Token, "ack"), api.StatusAlreadySettled)
+}
