@@ -58,18 +58,32 @@ func handOut(t *testing.T, via *agent, n int, counters ...*atomic.Int64) {
 // went, and gives it up again when it is back.
 func TestTheStandbyTakesOverAndBacksOffAgain(t *testing.T) {
 	t.Parallel()
+	for _, c := range []struct{ primary, standby int }{{10, -1}, {0, -3}} {
+		t.Run(fmt.Sprintf("priorities %d and %d", c.primary, c.standby), func(t *testing.T) {
+			t.Parallel()
+			takeOverAndBack(t, c.primary, c.standby)
+		})
+	}
+}
+
+func takeOverAndBack(t *testing.T, high, low int) {
 	server := startNATS(t)
-	primary := startAgent(t, roleSettings(server, "primary", 10))
-	standby := startAgent(t, roleSettings(server, "standby", -1))
+	primary := startAgent(t, roleSettings(server, "primary", high))
+	standby := startAgent(t, roleSettings(server, "standby", low))
 	first, second := primary.busy(), standby.busy()
 	eventually(t, "the standby backs off", patience, standby.backsOff)
 	if primary.backsOff() {
 		t.Error("the primary backs off for the standby")
 	}
 	had := second.Load()
-	handOut(t, standby, 200, first, second)
-	if got := second.Load() - had; got > 2 {
-		t.Errorf("the standby handled %d of 200 while the primary kept pace", got)
+	pace := time.NewTicker(10 * time.Millisecond)
+	defer pace.Stop()
+	for range 300 { // about a hundred a second
+		<-pace.C
+		handOut(t, standby, 1, first, second)
+	}
+	if got := second.Load() - had; got > 6 {
+		t.Errorf("the standby handled %d of 300 while the primary kept pace", got)
 	}
 
 	primary.stop()
@@ -82,7 +96,7 @@ func TestTheStandbyTakesOverAndBacksOffAgain(t *testing.T) {
 	}
 	equal(t, "handled by the standby alone", second.Load()-had, 20)
 
-	primary = startAgent(t, roleSettings(server, "primary", 10))
+	primary = startAgent(t, roleSettings(server, "primary", high))
 	first = primary.busy()
 	eventually(t, "the standby backs off again", patience, standby.backsOff)
 	handOut(t, standby, 20, first, second)

@@ -3,6 +3,7 @@ package broker
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 	"sync"
@@ -52,6 +53,7 @@ type Bucket struct {
 	probe    *probe            // not written yet; Sync waits for it
 	probing  bool              // runProbes is at work
 	probes   sync.WaitGroup
+	missing  bool          // nobody took the last write: the bucket was deleted, or its stream has no leader
 	ended    chan struct{} // closed by Stop
 	end      sync.Once
 	loaded   chan struct{} // closed when the first snapshot is complete
@@ -160,7 +162,7 @@ func (b *Bucket) run(ctx context.Context, done chan<- struct{}) {
 		if ctx.Err() != nil {
 			return
 		}
-		if err != nil {
+		if err != nil && (try < 3 || try%20 == 0) {
 			b.log.Warn("the coordination bucket cannot be watched; trying again", "bucket", b.name, "error", err)
 		}
 		if time.Since(began) > time.Minute {
@@ -168,6 +170,8 @@ func (b *Bucket) run(ctx context.Context, done chan<- struct{}) {
 		}
 		select {
 		case <-time.After(reconnectDelay(try)):
+		case <-b.restart: // it is there again
+			try = 0
 		case <-ctx.Done():
 		}
 	}
@@ -347,6 +351,10 @@ func (b *Bucket) write(key string, value []byte, h nats.Header, done func(uint64
 	m := &nats.Msg{Subject: "$KV." + b.name + "." + key, Header: h, Data: value}
 	deleted := h.Get("KV-Operation") != ""
 	b.c.writes.do(m, func(answer *nats.Msg, err error) {
+		b.heard(answer, err)
+		if errors.Is(err, ErrNobody) {
+			err = fmt.Errorf("%w: nobody takes what is written to %s: it was deleted, or has no leader: %w", ErrBucket, b.name, err)
+		}
 		var ack pubAck
 		if err == nil {
 			ack, err = parseAck(answer)
@@ -361,4 +369,20 @@ func (b *Bucket) write(key string, value []byte, h nats.Header, done func(uint64
 		b.mu.Unlock()
 		done(ack.Sequence, nil)
 	})
+}
+
+// heard takes what an answer to a write says of the bucket itself. When the bucket is gone or there again, the watch is
+// opened again: by itself it would notice the one only when it has heard nothing for long, and the other at its next try.
+func (b *Bucket) heard(answer *nats.Msg, err error) {
+	missing := errors.Is(err, ErrNobody)
+	if answer == nil && !missing {
+		return // says nothing of it
+	}
+	b.mu.Lock()
+	changed := b.missing != missing && b.cancel != nil
+	b.missing = missing
+	b.mu.Unlock()
+	if changed {
+		b.reopen()
+	}
 }

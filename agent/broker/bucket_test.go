@@ -201,6 +201,30 @@ func TestBucketDeleted(t *testing.T) {
 	}
 }
 
+// The first write that nobody takes, and the first that the new bucket takes, open the watch again: nobody waits for it
+// to find out by itself.
+func TestBucketMadeAnewIsWatchedAtOnce(t *testing.T) {
+	r := newRig(t, nil)
+	other := r.another()
+	r.put("x", "old")
+	if err := r.js.DeleteStream(within(t), "KV_fairlead"); err != nil {
+		t.Fatal(err)
+	}
+	if w := r.put("x", "lost"); !errors.Is(w.err, ErrBucket) || !errors.Is(w.err, ErrNobody) {
+		t.Errorf("a write without a bucket: %v", w.err)
+	}
+	if warning, err := r.EnsureBucket(within(t), 1); err != nil || warning != "" {
+		t.Fatal(warning, err)
+	}
+	other.put("y", "theirs")
+	began := time.Now()
+	r.put("z", "ours")
+	until(t, "another agent's record is seen", func() bool { return r.get("y") == "theirs" })
+	if took := time.Since(began); took > 5*time.Second {
+		t.Errorf("it was seen only after %v", took)
+	}
+}
+
 // A record written while the watch opens is not taken for a deleted one.
 func TestBucketWriteWhileOpening(t *testing.T) {
 	b := newRig(t, nil).Bucket()

@@ -2,6 +2,7 @@ package broker
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 )
@@ -71,7 +72,10 @@ func (b *Bucket) catchUp() error {
 	case <-b.ended:
 		return fmt.Errorf("%w: %w", ErrBucket, ErrClosed)
 	}
-	if r.err != nil {
+	switch {
+	case errors.Is(r.err, ErrBucket):
+		return r.err
+	case r.err != nil:
 		return fmt.Errorf("%w: %w", ErrBucket, r.err)
 	}
 	late := time.NewTimer(watchLimit)

@@ -56,6 +56,7 @@ type Group struct {
 	demand    map[string]bool // as last said, by capsule
 	gaveUpErr error           // why gaveUp is closed
 	lastErr   error           // why the bucket was not usable last time; nil: it is
+	deaf      bool            // it has not been usable for longer than a lost write would explain
 	stopErr   error           // how Stop ended; set before done is closed
 	stopCtx   context.Context // bounds the farewell; set by the first Stop
 }
@@ -192,8 +193,17 @@ func (g *Group) Reload(defs []config.Queue, capsules []Capsule) {
 	g.post(func(o *owner) { o.reload(defs, capsules) })
 }
 
-// Warnings says where the agents' files differ, a sentence per finding, in the order of this agent's file.
-func (g *Group) Warnings() []string { return append([]string(nil), g.view.Load().warnings...) }
+// Warnings says that the bucket cannot be used, and where the agents' files differ: a sentence per finding, the latter in
+// the order of this agent's file.
+func (g *Group) Warnings() []string {
+	var list []string
+	g.mu.Lock()
+	if g.deaf && g.lastErr != nil {
+		list = append(list, fmt.Sprintf("other agents count as they were last seen, and definitions stay as they are: %v", g.lastErr))
+	}
+	g.mu.Unlock()
+	return append(list, g.view.Load().warnings...)
+}
 
 // Conflict delivers one error that wraps [ErrDuplicateAgent] when another live agent has this one's id and was there
 // first. This agent is to be stopped then; it is invisible to others already.
@@ -244,9 +254,9 @@ func (g *Group) allListeners() []func(Change) {
 	return g.listeners
 }
 
-func (g *Group) setErr(err error) {
+func (g *Group) setErr(err error, deaf bool) {
 	g.mu.Lock()
-	g.lastErr = err
+	g.lastErr, g.deaf = err, deaf
 	g.mu.Unlock()
 }
 

@@ -174,11 +174,11 @@ func (o *owner) heard(e broker.Entry) {
 // failed notes that the bucket could not be used.
 func (o *owner) failed(now time.Time, err error) {
 	o.retry = now.Add(o.backoff())
-	o.g.setErr(err)
 	if !o.deaf && now.Sub(o.heardAt) > o.patience() {
 		o.deaf = true
 		o.g.log.Warn("the coordination bucket cannot be used; other agents count as they were last seen", "error", err)
 	}
+	o.g.setErr(err, o.deaf)
 }
 
 // worked notes that the bucket can be used. Time in which it could not does not count against others: they had no way to
@@ -188,7 +188,7 @@ func (o *owner) worked(now time.Time) {
 		o.peers.skip(silence, now)
 	}
 	o.heardAt = now
-	o.g.setErr(nil)
+	o.g.setErr(nil, false)
 	if o.deaf {
 		o.deaf = false
 		o.g.log.Info("the coordination bucket can be used again")

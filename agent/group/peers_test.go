@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -87,9 +88,16 @@ func TestNobodyDiesOfOurDeafness(t *testing.T) {
 		pass(time.Minute)
 		a.mirror.Cut(true) // the server is away, and b is the first to come back
 		b.mirror.Cut(true)
+		told := b.Warnings()
 		pass(time.Minute)
+		if now := b.Warnings(); len(now) != len(told)+1 || !strings.Contains(now[0], "as they were last seen") {
+			t.Errorf("while the bucket cannot be used b warns %q, before %q", now, told)
+		}
 		b.mirror.Cut(false)
 		pass(testStale / 2)
+		if now := b.Warnings(); !slices.Equal(now, told) {
+			t.Errorf("when the bucket can be used again b warns %q, before %q", now, told)
+		}
 		a.mirror.Cut(false)
 		pass(time.Minute)
 
