@@ -33,7 +33,6 @@ var pendingQueue = []pending[Queue]{
 	{"concurrency_per_key", func(q *Queue) bool { return q.ConcurrencyPerKey > 0 }, "0"},
 	{"ordered_keys", func(q *Queue) bool { return q.OrderedKeys }, "false"},
 	{"sources", func(q *Queue) bool { return len(q.Sources) > 0 }, "[]"},
-	{"fair_share.key_from", func(q *Queue) bool { return q.FairShare.KeyFrom != nil }, ""},
 }
 
 var pendingCapsule = []pending[Capsule]{

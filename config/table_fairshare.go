@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"regexp"
+	"strings"
 	"unicode/utf8"
 
 	yaml "go.yaml.in/yaml/v3"
@@ -25,8 +26,8 @@ var fairShareTable = &record[FairShare]{fields: []field[FairShare]{
 var keyFromTable = &record[KeyFrom]{
 	fields: []field[KeyFrom]{
 		prop("header", func(k *KeyFrom) *string { return &k.Header },
-			text{what: "a header's name", pattern: regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,128}$"), rule: "write a name such as X-Tenant"},
-			"An application header."),
+			text{what: "a header's name", pattern: regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,128}$"), rule: "write a name such as X-Tenant", verify: applicationHeader},
+			"An application header: Fairlead-Header-X-Tenant on the socket is X-Tenant here."),
 		prop("json", func(k *KeyFrom) *string { return &k.JSON },
 			text{what: "a path of names", pattern: regexp.MustCompile(`^[^.\s]+(\.[^.\s]+)*$`), rule: "write names with dots between, such as tenant.id", longest: 256},
 			"A field of a JSON payload, as names with dots between."),
@@ -41,6 +42,18 @@ var keyFromTable = &record[KeyFrom]{
 		}
 	},
 	more: object{"minProperties": 1, "maxProperties": 1},
+}
+
+// applicationHeader checks that publishers can give a header of this name.
+func applicationHeader(name string) string {
+	lower := strings.ToLower(name)
+	if app, ok := strings.CutPrefix(lower, "fairlead-header-"); ok && app != "" {
+		return "is how publishers write it on the socket: leave Fairlead-Header- out"
+	}
+	if lower == "content-type" || lower == "content-encoding" || strings.HasPrefix(lower, "nats-") || strings.HasPrefix(lower, "fairlead-") {
+		return "is no name that an application header can have: write another, such as X-Tenant"
+	}
+	return ""
 }
 
 // fairShareShape is fair_share: true or false, or the mapping.

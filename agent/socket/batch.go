@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"strconv"
 	"sync"
+	"time"
 
 	"github.com/fairlead/fairlead/agent/api"
 	"github.com/fairlead/fairlead/agent/broker"
@@ -40,7 +41,7 @@ func (x *exchange) batch() error {
 	}
 	x.head(http.StatusOK, api.TypeNDJSON, -1)
 	b := &batch{
-		x: x, q: q,
+		x: x, q: q, looked: time.Now(),
 		window: newWindow(x.limits.BatchInFlight, x.limits.BatchBytes),
 		slots:  make(chan *slot, x.limits.BatchInFlight),
 		out:    newOutbox(x.limits.BatchAnswers),
@@ -64,7 +65,8 @@ func (x *exchange) batch() error {
 // batch is one batch being stored.
 type batch struct {
 	x      *exchange
-	q      *config.Queue
+	q      *config.Queue // the definition in force at looked, or a little later
+	looked time.Time
 	window *window
 	slots  chan *slot // written by read, read by answer
 	out    *outbox
@@ -119,6 +121,7 @@ func lineError(err error, most int) *api.Error {
 // publish stores one line's message, after those of the lines before it.
 func (b *batch) publish(s *slot, line []byte, limit int64) {
 	size := int64(len(line))
+	b.look()
 	p, err := parseLine(b.q, line, limit)
 	if err != nil {
 		s.err = b.x.apiError(err)
@@ -132,6 +135,21 @@ func (b *batch) publish(s *slot, line []byte, limit int64) {
 		s.seq, s.again = receipt.Seq, receipt.Duplicate
 		b.finish(s, size)
 	})
+}
+
+// lookAgain is how long a batch, which can go on for days, works with one definition.
+const lookAgain = 100 * time.Millisecond
+
+// look brings the queue's definition up to date.
+func (b *batch) look() {
+	now := time.Now()
+	if now.Sub(b.looked) < lookAgain {
+		return
+	}
+	b.looked = now
+	if q, ok := b.x.Publisher.Definition(b.q.Name); ok {
+		b.q = &q
+	}
 }
 
 func (b *batch) finish(s *slot, size int64) {

@@ -37,6 +37,9 @@ func parseLine(q *config.Queue, line []byte, limit int64) (broker.Publication, e
 	if int64(len(p.Data)) > limit {
 		return p, payloadTooLarge(q.Name, limit)
 	}
+	if err := findKey(q, &p); err != nil {
+		return p, err
+	}
 	return p, later{delay: m.Delay, at: m.At, ttl: m.TTL}.refuse()
 }
 

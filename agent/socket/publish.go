@@ -53,6 +53,9 @@ func (x *exchange) publish() error {
 		return err
 	}
 	p.Data = b.data
+	if err := findKey(q, &p); err != nil {
+		return err
+	}
 	// The message is here as a whole: a client that leaves now does not take it back.
 	receipt, err := x.Publisher.Publish(x.base, q.Name, p)
 	if err != nil {

@@ -29,7 +29,7 @@ const (
 func decodeKey(text string) (string, error) {
 	key, err := url.PathUnescape(text)
 	if err != nil {
-		return "", &api.Error{Code: api.CodeInvalidKey, Message: "the key is not percent-encoded: write a % as %25"}
+		return "", invalidKey("the key is not percent-encoded: write a %% as %%25")
 	}
 	return key, checkKey(key)
 }
@@ -38,13 +38,17 @@ func decodeKey(text string) (string, error) {
 // - and _ is written as three.
 func checkKey(key string) error {
 	if !utf8.ValidString(key) {
-		return &api.Error{Code: api.CodeInvalidKey, Message: "the key is not valid UTF-8"}
+		return invalidKey("the key is not valid UTF-8")
 	}
 	if n := encodedKeyLength(key); n > maxEncodedKey {
-		return &api.Error{Code: api.CodeInvalidKey, Message: fmt.Sprintf(
-			"the key has %d bytes when it is encoded (letters, digits, - and _ count one, others three), and %d is the most: use a shorter one, or a hash of it", n, maxEncodedKey)}
+		return invalidKey("the key has %d bytes when it is encoded (letters, digits, - and _ count one, others three), and %d is the most: "+
+			"use a shorter one, or a hash of it", n, maxEncodedKey)
 	}
 	return nil
+}
+
+func invalidKey(format string, args ...any) error {
+	return &api.Error{Code: api.CodeInvalidKey, Message: fmt.Sprintf(format, args...)}
 }
 
 // encodedKeyLength returns how long a key is in a subject. (The key _ alone is escaped there too; that is short enough.)
