@@ -46,6 +46,7 @@ type Agent struct {
 	admin    *socket.Server
 	defs     *definer
 	roles    *roles
+	leases   *contenders
 
 	appListener   *socket.Listener
 	adminListener *socket.Listener
@@ -118,6 +119,7 @@ func (a *Agent) start(ctx context.Context) error {
 		Capsules: groupCapsules(a.cfg), Definitions: a.cfg.Queues, Logger: a.log.Named("group"),
 	})
 	a.roles = newRoles(a)
+	a.leases = newContenders(a)
 	if err := a.makeCapsules(); err != nil {
 		return err
 	}
@@ -150,6 +152,8 @@ func (a *Agent) makeCapsules() error {
 			Name: name, Queues: cc.Queues, Concurrency: cc.Concurrency, PollInterval: a.cfg.Agent.PollInterval, Seed: seed(a.client.Boot(), name),
 			Broker: a.client, Logger: a.log.Named("capsule").With("capsule", name),
 			Demand: func(on bool) { a.roles.setDemand(name, on) },
+			Want:   func(queue string, want bool) { a.leases.want(name, queue, want) },
+			Idle:   func(queue string) { a.leases.idle(name, queue) },
 		})
 		if err != nil {
 			return err
@@ -232,6 +236,7 @@ func (a *Agent) groupChanged(change group.Change) {
 			a.capsules[cc.Name].SetRivals(rivals)
 		}
 		a.roles.review()
+		a.leases.peersChanged()
 	}
 	if len(change.Queues) > 0 {
 		a.defs.changed(change.Queues)
@@ -360,6 +365,11 @@ func (a *Agent) shutDown(ctx context.Context) error {
 			errs = append(errs, err)
 		}
 		a.book.Close()
+	}
+	if a.leases != nil {
+		if err := a.leases.stop(ctx); err != nil && a.client.Connected() {
+			errs = append(errs, err)
+		}
 	}
 	if a.group != nil {
 		if err := a.group.Stop(ctx); err != nil && a.client.Connected() {

@@ -170,11 +170,16 @@ func (d *definer) define(ctx context.Context) error {
 		}
 		for _, cc := range d.a.settings().Capsules {
 			for _, q := range cc.Queues {
-				if q == def.Name {
-					d.a.capsules[cc.Name].Define(def)
+				if q != def.Name {
+					continue
 				}
+				if err := d.a.leases.define(def, cc.Name); err != nil {
+					errs = append(errs, err)
+				}
+				d.a.capsules[cc.Name].Define(def)
 			}
 		}
 	}
+	d.a.roles.review() // a queue may have got a lease, or have none any more
 	return errors.Join(errs...)
 }

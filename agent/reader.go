@@ -32,10 +32,7 @@ func (e engine) Status(context.Context) (*api.AgentStatus, error) {
 			Name: name, Concurrency: st.Concurrency, Credit: st.Credit, InFlight: st.InFlight, Pulls: st.Pulls, Demand: st.Demand,
 			Delivered: st.Delivered, LanePulls: st.LanePulls, EmptyPulls: st.EmptyPulls, Queues: []api.CapsuleQueue{},
 		}
-		for _, q := range st.Queues {
-			who := a.roles.backsOffFor(name, q.Name)
-			c.Queues = append(c.Queues, api.CapsuleQueue{Name: q.Name, Lanes: q.Lanes, BacksOff: who != "", BackOffFor: who})
-		}
+		c.Queues = append(c.Queues, a.capsuleQueues(name, st)...)
 		s.Capsules = append(s.Capsules, c)
 	}
 	for _, p := range a.group.Peers() {

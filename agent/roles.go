@@ -44,6 +44,14 @@ func (r *roles) setDemand(capsule string, on bool) {
 	r.demand[capsule] = on
 	r.mu.Unlock()
 	r.review()
+	r.a.leases.peersChanged()
+}
+
+// hasDemand tells whether an app uses a capsule of this agent.
+func (r *roles) hasDemand(capsule string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.demand[capsule]
 }
 
 // review looks at everybody again and tells the capsules what has changed.
@@ -73,6 +81,9 @@ func (r *roles) review() {
 
 // superior is the highest one with a priority above that of cc, by priority and then by name, so that all see the same.
 func (r *roles) superior(cc config.Capsule, queue string) (best superior, found bool) {
+	if def, _ := r.a.definition(queue); def.SingleActiveConsumer {
+		return best, false // there the lease decides
+	}
 	consider := func(s superior) {
 		if s.priority > cc.ConsumerPriority && (!found || s.priority > best.priority) {
 			best, found = s, true

@@ -23,7 +23,6 @@ var pendingAgent = []pending[Config]{
 }
 
 var pendingQueue = []pending[Queue]{
-	{"single_active_consumer", func(q *Queue) bool { return q.SingleActiveConsumer }, "false"},
 	{"limits.overflow", func(q *Queue) bool { return q.Limits.Overflow == OverflowRing }, "reject"},
 	{"dead_letters.enabled", nil, ""},
 	{"dead_letters.max_age", nil, ""},
@@ -35,18 +34,11 @@ var pendingQueue = []pending[Queue]{
 	{"sources", func(q *Queue) bool { return len(q.Sources) > 0 }, "[]"},
 }
 
-var pendingCapsule = []pending[Capsule]{
-	{"single_active_consumer", func(c *Capsule) bool { return c.SingleActiveConsumer }, "false"},
-}
-
 // refuseUnavailable reports every setting of the file that is not implemented.
 func refuseUnavailable(d *decoder, c *Config) {
 	refuse(d, "", pendingAgent, c)
 	for i := range c.Queues {
 		refuse(d, index("queues", i)+".", pendingQueue, &c.Queues[i])
-	}
-	for i := range c.Capsules {
-		refuse(d, index("capsules", i)+".", pendingCapsule, &c.Capsules[i])
 	}
 }
 

@@ -20,8 +20,7 @@ func TestUnavailableSettingsAreRefusedNotIgnored(t *testing.T) {
 		{"root", "readiness: {broker: false}", "4:21: readiness.broker: not available yet in this version; remove it or write true"},
 		{"root", "readiness: {broker: true}", ""},
 		{"root", "coordination: {lease_ttl: 5s}", ""},
-		{"queue", "single_active_consumer: true", "4:27: queues[0].single_active_consumer: not available yet in this version; remove it or write false"},
-		{"queue", "single_active_consumer: false", ""},
+		{"queue", "single_active_consumer: true", ""},
 		{"queue", "limits: {max_messages: 5, overflow: ring}", "4:39: queues[0].limits.overflow: not available yet in this version; remove it or write reject"},
 		{"queue", "limits: {max_messages: 5, max_bytes: 1GiB, max_messages_per_key: 2, max_payload: 1MiB, overflow: reject}", ""},
 		{"queue", "limits: {overflow: none}", ""},
@@ -45,7 +44,7 @@ func TestUnavailableSettingsAreRefusedNotIgnored(t *testing.T) {
 		{"queue", "fair_share: {weights: {a: 3}}", ""},
 		{"capsule", "consumer_priority: 1", ""},
 		{"capsule", "consumer_priority: 0", ""},
-		{"capsule", "single_active_consumer: true", "6:27: capsules[0].single_active_consumer: not available yet in this version; remove it or write false"},
+		{"capsule", "single_active_consumer: true", ""},
 	} {
 		text := at(t, c.section, c.setting)
 		if _, _, err := ParseAll("f.yaml", []byte(text), nil); err != nil {
@@ -85,18 +84,12 @@ func TestPendingPathsExist(t *testing.T) {
 	for _, k := range queueTable.keys() {
 		known["queue."+k] = true
 	}
-	for _, k := range capsuleTable.keys() {
-		known["capsule."+k] = true
-	}
 	var paths []string
 	for _, s := range pendingAgent {
 		paths = append(paths, s.path)
 	}
 	for _, s := range pendingQueue {
 		paths = append(paths, "queue."+s.path)
-	}
-	for _, s := range pendingCapsule {
-		paths = append(paths, "capsule."+s.path)
 	}
 	for _, p := range paths {
 		if !known[p] {

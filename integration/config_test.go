@@ -77,28 +77,27 @@ func TestHostileFiles(t *testing.T) {
 		bomb += fmt.Sprintf("a%d: &a%d [%s]\n", i, i, strings.TrimSuffix(strings.Repeat(previous+", ", 9), ", "))
 	}
 	for name, text := range map[string]string{
-		"empty.yaml":         "",
-		"null.yaml":          "null\n",
-		"list.yaml":          "- 1\n- 2\n",
-		"scalar.yaml":        "hello\n",
-		"tabs.yaml":          "queues:\n\t- name: jobs\n",
-		"bomb.yaml":          bomb,
-		"deep.yaml":          strings.Repeat("[", 20_000),
-		"deep-map.yaml":      strings.Repeat("{a: ", 5_000) + "1" + strings.Repeat("}", 5_000),
-		"binary.yaml":        "\x00\x01\x02\xff\xfe",
-		"latin1.yaml":        "queues: [{name: caf\xe9}]\n",
-		"two.yaml":           good + "---\n" + good,
-		"twice.yaml":         good + "queues: []\n",
-		"unknown.yaml":       good + "quues: []\n",
-		"types.yaml":         good + "log: 5\nagent: [1, 2]\n",
-		"self.yaml":          "a: &a [*a]\n",
-		"variable.yaml":      good + "coordination: {bucket: '${FL_TEST_UNSET}'}\n",
-		"both.yaml":          strings.Replace(good, "nats: {", "nats: {embedded: {store_dir: x}, ", 1),
-		"ttl.yaml":           strings.Replace(good, "name: jobs", "name: jobs, ttl: 15", 1),
-		"long-socket.yaml":   strings.Replace(good, "/tmp/x.sock", "/tmp/"+strings.Repeat("s", 103), 1),
-		"single-active.yaml": strings.Replace(good, "name: jobs", "name: jobs, single_active_consumer: true", 1),
-		"ring.yaml":          strings.Replace(good, "name: jobs", "name: jobs, limits: {max_messages: 5, overflow: ring}", 1),
-		"huge.yaml":          "# " + strings.Repeat("x", 2<<20) + "\n" + good,
+		"empty.yaml":       "",
+		"null.yaml":        "null\n",
+		"list.yaml":        "- 1\n- 2\n",
+		"scalar.yaml":      "hello\n",
+		"tabs.yaml":        "queues:\n\t- name: jobs\n",
+		"bomb.yaml":        bomb,
+		"deep.yaml":        strings.Repeat("[", 20_000),
+		"deep-map.yaml":    strings.Repeat("{a: ", 5_000) + "1" + strings.Repeat("}", 5_000),
+		"binary.yaml":      "\x00\x01\x02\xff\xfe",
+		"latin1.yaml":      "queues: [{name: caf\xe9}]\n",
+		"two.yaml":         good + "---\n" + good,
+		"twice.yaml":       good + "queues: []\n",
+		"unknown.yaml":     good + "quues: []\n",
+		"types.yaml":       good + "log: 5\nagent: [1, 2]\n",
+		"self.yaml":        "a: &a [*a]\n",
+		"variable.yaml":    good + "coordination: {bucket: '${FL_TEST_UNSET}'}\n",
+		"both.yaml":        strings.Replace(good, "nats: {", "nats: {embedded: {store_dir: x}, ", 1),
+		"ttl.yaml":         strings.Replace(good, "name: jobs", "name: jobs, ttl: 15", 1),
+		"long-socket.yaml": strings.Replace(good, "/tmp/x.sock", "/tmp/"+strings.Repeat("s", 103), 1),
+		"ring.yaml":        strings.Replace(good, "name: jobs", "name: jobs, limits: {max_messages: 5, overflow: ring}", 1),
+		"huge.yaml":        "# " + strings.Repeat("x", 2<<20) + "\n" + good,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -130,10 +129,10 @@ queues:
     ttl: 1h
     limits: {max_messages: 5, overflow: ring}
 capsules:
-  - {name: main, queues: [jobs], single_active_consumer: true}
+  - {name: main, queues: [jobs]}
 `)
-	if n := strings.Count(said, "not available yet"); n != 4 {
-		t.Errorf("%d features are refused, want 4:\n%s", n, said)
+	if n := strings.Count(said, "not available yet"); n != 3 {
+		t.Errorf("%d features are refused, want 3:\n%s", n, said)
 	}
 }
 

@@ -45,11 +45,27 @@ type CapsuleQueue struct {
 	Name       string `json:"name"`
 	BacksOff   bool   `json:"backs_off"`
 	BackOffFor string `json:"back_off_for,omitempty"` // the peer, and why
-	Lease      string `json:"lease,omitempty"`        // holder, standby
-	Fence      uint64 `json:"fence,omitempty"`
-	Paused     bool   `json:"paused,omitempty"`
-	Lanes      int    `json:"lanes"` // believed to have work
+	// Lease is the capsule's part in a queue with a single active consumer: holder, handing_over (as soon as nothing is in
+	// flight), standby, or idle (no app uses the capsule). "" in other queues.
+	Lease string `json:"lease,omitempty"`
+	// LeaseHolder is the agent and the capsule that hold the lease, as far as is known here, Fence the number of their
+	// tenure, and LeaseAgeSeconds how long ago it was first seen here.
+	LeaseHolder     string  `json:"lease_holder,omitempty"`
+	Fence           uint64  `json:"fence,omitempty"`
+	LeaseAgeSeconds float64 `json:"lease_age_seconds,omitempty"`
+	Paused          bool    `json:"paused,omitempty"`
+	Lanes           int     `json:"lanes"` // believed to have work
+	// Why says in a sentence why the capsule does not work on the queue now; "" when it does.
+	Why string `json:"why,omitempty"`
 }
+
+// What Lease can be.
+const (
+	LeaseHolder      = "holder"
+	LeaseHandingOver = "handing_over"
+	LeaseStandby     = "standby"
+	LeaseIdle        = "idle"
+)
 
 // Peer is another agent's capsule on one of the same queues.
 type Peer struct {

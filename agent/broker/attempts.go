@@ -35,6 +35,7 @@ type attempt struct {
 	NotBefore int64  `json:"not_before,omitempty"` // Unix milliseconds, rounded up; 0 is at once
 	Delivered uint64 `json:"delivered"`            // the lane consumer's own count at the return
 	Sequence  uint64 `json:"sequence"`             // the lane consumer's sequence at the return
+	Fence     uint64 `json:"fence,omitempty"`      // of the tenure that the lane consumer belongs to
 	Address   string `json:"address"`              // class and key tokens, to find the lane
 	Error     string `json:"error,omitempty"`      // the last error
 }
@@ -157,7 +158,7 @@ func (a *attempts) leftovers(queue string, firstSeq uint64, now time.Time) (keys
 func (a *attempts) number(m *Message) attempt {
 	r, ok := a.lookup(m.Queue, m.Seq)
 	crashes := int(m.delivered) - 1
-	if ok && m.cseq > r.Sequence && m.delivered > r.Delivered {
+	if ok && m.Fence() == r.Fence && m.cseq > r.Sequence && m.delivered > r.Delivered {
 		crashes = int(m.delivered-r.Delivered) - 1
 	}
 	m.Attempt = r.Tries + crashes + 1
@@ -167,7 +168,7 @@ func (a *attempts) number(m *Message) attempt {
 // record is what is written when a message goes back.
 func (a *attempts) record(m *Message, r Return) []byte {
 	h := m.handle()
-	rec := attempt{Tries: m.Attempt - 1, Delivered: h.delivered, Sequence: h.cseq, Address: m.Lane.address(m.Key), Error: r.Reason}
+	rec := attempt{Tries: m.Attempt - 1, Delivered: h.delivered, Sequence: h.cseq, Fence: h.Fence(), Address: m.Lane.address(m.Key), Error: r.Reason}
 	if r.Counts == AnAttempt {
 		rec.Tries = m.Attempt
 	}

@@ -23,6 +23,8 @@ type Answer struct {
 	Short bool
 	// Held is how many messages arrived and went straight back: before their time, or running here already.
 	Held int
+	// HeldUntil is the latest time before which one of them may not be delivered; zero if there is none.
+	HeldUntil time.Time
 	// Err says why the lane could not be asked. Messages may hold what came before that.
 	Err error
 }
@@ -67,12 +69,13 @@ type laneState struct {
 }
 
 type question struct {
-	lane    *Lane
-	id      uint64
-	left    int // messages that may still come
-	answer  Answer
-	sent    time.Time // zero while its lane is being made, which has a limit of its own
-	remakes int
+	lane     *Lane
+	id       uint64
+	left     int // messages that may still come
+	patience time.Duration
+	answer   Answer
+	sent     time.Time // zero while its lane is being made, which has a limit of its own
+	remakes  int
 }
 
 // NewFeed opens a feed.
@@ -92,11 +95,15 @@ func (c *Client) NewFeed(sink func(Answer), stray func(*Message)) (*Feed, error)
 func (f *Feed) Lane(layout Layout, a Address) *Lane { return f.c.names.lane(layout, a) }
 
 // Ask asks a lane for up to n messages. Exactly one answer follows. The lane must have no question open.
-func (f *Feed) Ask(lane *Lane, n int) {
+//
+// A lane is asked for what it has now. JetStream gives no answer at all while a serial lane has a message out, or one that
+// is backing off: whoever asks in spite of that says how long the question may stay open, so that it ends by itself. An
+// empty lane then answers only after this time; 0 is for all other questions.
+func (f *Feed) Ask(lane *Lane, n int, patience time.Duration) {
 	f.c.metrics.LanePulls.Add(1)
 	f.mu.Lock()
 	f.serial++
-	q := &question{lane: lane, id: f.serial, left: n, answer: Answer{Lane: lane}}
+	q := &question{lane: lane, id: f.serial, left: n, patience: patience, answer: Answer{Lane: lane}}
 	state := f.lanes[lane.consumer()]
 	if state == nil {
 		state = &laneState{lane: lane}
@@ -161,10 +168,15 @@ const NoHead = math.MaxUint64
 
 // send puts the question to the server.
 func (f *Feed) send(q *question) {
-	body := make([]byte, 0, 40)
+	body := make([]byte, 0, 64)
 	body = append(body, `{"batch":`...)
 	body = strconv.AppendInt(body, int64(q.left), 10)
-	body = append(body, `,"no_wait":true}`...)
+	body = append(body, `,"no_wait":true`...)
+	if q.patience > 0 {
+		body = append(body, `,"expires":`...)
+		body = strconv.AppendInt(body, int64(q.patience), 10)
+	}
+	body = append(body, '}')
 	if err := f.c.nc.PublishRequest(q.lane.next, f.prefix+strconv.FormatUint(q.id, 36), body); err != nil {
 		f.finish(q, func(a *Answer) { a.Err = translate(err) })
 	}
@@ -259,6 +271,9 @@ func (f *Feed) receive(m *nats.Msg) {
 		q.answer.Pending = meta.NumPending
 	} else {
 		q.answer.Held++
+		if msg.heldUntil.After(q.answer.HeldUntil) {
+			q.answer.HeldUntil = msg.heldUntil
+		}
 	}
 	done := q.left <= 0
 	f.mu.Unlock()

@@ -46,7 +46,7 @@ func TestAskManyLanes(t *testing.T) {
 		r.publish(0, fmt.Sprint("k", i), fmt.Sprint("k", i))
 	}
 	for i := range lanes {
-		a.Ask(a.at(0, fmt.Sprint("k", i)), 2)
+		a.Ask(a.at(0, fmt.Sprint("k", i)), 2, 0)
 	}
 	seen := map[string]bool{}
 	for range lanes {
@@ -263,7 +263,7 @@ func TestAskThroughAnOutage(t *testing.T) {
 	outcome := map[string]int{}
 	ask := func(n int) {
 		for i := range n {
-			a.Ask(a.at(0, fmt.Sprint("k", i)), 1)
+			a.Ask(a.at(0, fmt.Sprint("k", i)), 1, 0)
 			asked++
 		}
 		for range n {
@@ -280,7 +280,7 @@ func TestAskThroughAnOutage(t *testing.T) {
 	}
 	ask(4)
 	for i := range 8 { // questions that the server will never answer
-		a.Ask(a.at(0, fmt.Sprint("k", i)), 1)
+		a.Ask(a.at(0, fmt.Sprint("k", i)), 1, 0)
 		asked++
 	}
 	s.stop()

@@ -16,6 +16,7 @@ func (c *Client) admit(m *Message) bool {
 	rec := c.attempts.number(m)
 	if left := time.Until(rec.notBefore()); rec.NotBefore != 0 && left > 0 {
 		c.metrics.HeldBack.Add(1)
+		m.heldUntil = rec.notBefore()
 		c.Return(m, Return{NotBefore: rec.notBefore(), Reason: rec.Error}, func(error) {})
 		return false
 	}
@@ -48,8 +49,14 @@ func (c *Client) Extend(m *Message) { _ = c.nc.Publish(m.handle().reply, inProgr
 // A record that cannot be kept is no error: the message has gone back, and whoever were told otherwise would go on with
 // what somebody else has. Its lane's consumer then knows, as long as it lives, how often it was delivered and for how long
 // it is to wait.
+//
+// A message of a tenure that is over is only let go: it is the next holder's, as are its records.
 func (c *Client) Return(m *Message, r Return, done func(error)) {
 	m.letGo()
+	if !m.Tenure().Held(time.Now()) {
+		done(ErrTenureOver)
+		return
+	}
 	c.keep(attemptKey{m.Queue, m.Seq}, c.attempts.record(m, r), 1, func() {
 		body := negative
 		if left := time.Until(r.NotBefore); !r.NotBefore.IsZero() && left > 0 {
@@ -99,6 +106,9 @@ func (c *Client) deleteRequest(stream string, seq uint64) *nats.Msg {
 // Finish deletes a message from its stream and reports what became of it, once JetStream has answered. A try without an
 // answer is repeated: deleting again does no harm. done is called from another goroutine, or from this one when the
 // connection is gone; it must not block. At most 64 deletes of an agent are under way at a time; the others wait in order.
+//
+// The caller has made sure that the message's tenure is held. When it ends while the outcome is unknown, nothing more is
+// tried.
 func (c *Client) Finish(m *Message, done func(Finish)) {
 	c.finish(m, 1, done)
 }
@@ -108,7 +118,7 @@ func (c *Client) finish(m *Message, try int, done func(Finish)) {
 		if err != nil {
 			if errors.Is(err, ErrOutcomeUnknown) {
 				m.doubt()
-				if try < writeTries && c.Connected() {
+				if try < writeTries && c.Connected() && m.Tenure().Held(time.Now()) {
 					c.finish(m, try+1, done)
 					return
 				}

@@ -3,6 +3,7 @@ package broker
 import (
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // hold is an agent's hold on a message, from its arrival until it is finished or returned. The handles of one delivery
@@ -43,6 +44,9 @@ func (h *holds) renew(m *Message) bool {
 		return h.finished[key]
 	}
 	before := held.newest.Load()
+	if !before.Tenure().Held(time.Now()) {
+		return false // that tenure is over, and with it what it held
+	}
 	if m.Lane.consumer() == before.Lane.consumer() && m.delivered > before.delivered {
 		return false
 	}

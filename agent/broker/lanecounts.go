@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 )
 
@@ -15,14 +16,19 @@ type consumerPage struct {
 	Error     *apiError `json:"error"`
 	Total     int       `json:"total"`
 	Consumers []struct {
-		Name      string `json:"name"`
-		Pending   uint64 `json:"num_ack_pending"`
-		Again     uint64 `json:"num_redelivered"`
-		Delivered struct {
-			Consumer uint64 `json:"consumer_seq"`
-		} `json:"delivered"`
+		Name      string    `json:"name"`
+		Pending   uint64    `json:"num_ack_pending"`
+		Again     uint64    `json:"num_redelivered"`
+		Delivered sequences `json:"delivered"`
+		Floor     sequences `json:"ack_floor"`
 	} `json:"consumers"`
 	Missing []string `json:"missing"` // in a cluster: whose server did not answer
+}
+
+// sequences are a place in a consumer and in its stream.
+type sequences struct {
+	Consumer uint64 `json:"consumer_seq"`
+	Stream   uint64 `json:"stream_seq"`
 }
 
 func (c *Client) consumers(ctx context.Context, stream string, offset int) (*consumerPage, error) {
@@ -50,11 +56,14 @@ type laneCount struct {
 	pending   uint64 // messages delivered and not acknowledged, returned ones included
 	again     uint64 // of these, delivered more than once
 	delivered uint64 // the sequence of its last delivery
+	fence     uint64 // of the tenure that it belongs to; 0 without one
 }
 
-// laneCounts lists the lane consumers of a layout.
+// laneCounts lists the lane consumers of a layout. In a queue with a single active consumer they are those of the newest
+// tenure: what is left of earlier ones holds nothing that counts.
 func (c *Client) laneCounts(ctx context.Context, layout Layout) (counts []laneCount, partial bool, err error) {
 	stream := c.names.Stream(layout.Queue)
+	defer func() { counts = newest(counts) }()
 	for page, offset := 0, 0; ; page++ {
 		if page == statsPages {
 			return counts, true, nil
@@ -64,8 +73,8 @@ func (c *Client) laneCounts(ctx context.Context, layout Layout) (counts []laneCo
 			return nil, false, fmt.Errorf("broker: lanes of %s: %w", layout.Queue, err)
 		}
 		for _, info := range list.Consumers {
-			if a, ok := c.names.laneAddress(layout, info.Name); ok {
-				counts = append(counts, laneCount{a, info.Pending, info.Again, info.Delivered.Consumer})
+			if a, fence, ok := c.names.laneAddress(layout, info.Name); ok {
+				counts = append(counts, laneCount{a, info.Pending, info.Again, info.Delivered.Consumer, fence})
 			}
 		}
 		offset += len(list.Consumers)
@@ -75,18 +84,44 @@ func (c *Client) laneCounts(ctx context.Context, layout Layout) (counts []laneCo
 	}
 }
 
-// laneAddress is the address of the lane whose consumer has this name. ok is false for names that are not a lane's, or
-// another layout's.
-func (n Names) laneAddress(layout Layout, name string) (a Address, ok bool) {
+// newest keeps the lanes of the highest fence.
+func newest(counts []laneCount) []laneCount {
+	fence := uint64(0)
+	for _, l := range counts {
+		fence = max(fence, l.fence)
+	}
+	kept := counts[:0]
+	for _, l := range counts {
+		if l.fence == fence {
+			kept = append(kept, l)
+		}
+	}
+	return kept
+}
+
+// laneAddress is the address of the lane whose consumer has this name, and the fence of its tenure. ok is false for names
+// that are not a lane's, or another layout's.
+func (n Names) laneAddress(layout Layout, name string) (a Address, fence uint64, ok bool) {
 	rest, ok := strings.CutPrefix(name, n.prefix+"-"+layout.hash+"-")
 	if !ok {
-		return Address{}, false
+		return Address{}, 0, false
+	}
+	if layout.Single {
+		var tenure string
+		if tenure, rest, ok = strings.Cut(rest, "-"); !ok {
+			return Address{}, 0, false
+		}
+		var err error
+		if fence, err = strconv.ParseUint(tenure, 36, 64); err != nil || fence == 0 {
+			return Address{}, 0, false
+		}
 	}
 	token := unkeyedToken
 	if layout.Keyed {
 		if rest, token, ok = strings.Cut(rest, "-"); !ok {
-			return Address{}, false
+			return Address{}, 0, false
 		}
 	}
-	return layout.Address(rest, token)
+	a, ok = layout.Address(rest, token)
+	return a, fence, ok
 }

@@ -24,6 +24,11 @@ var ErrStreamMissing = errors.New("broker: the queue's stream does not exist; ru
 // ensureLane makes a lane's consumer, or finds it. When it had to be made, the records of returned messages are brought
 // up to date before it returns, because a new consumer delivers messages that are backing off.
 func (c *Client) ensureLane(ctx context.Context, lane *Lane) error {
+	if lane.Layout.Tenure != nil {
+		if err := c.succeed(ctx, lane); err != nil {
+			return err
+		}
+	}
 	info, err := c.makeLane(ctx, lane)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		return fmt.Errorf("%w (%s)", ErrStreamMissing, lane.stream)
@@ -78,6 +83,9 @@ func (c *Client) createLane(ctx context.Context, lane *Lane) (*jetstream.Consume
 		InactiveThreshold: laneIdle,
 		MemoryStorage:     true,
 		Replicas:          1,
+	}
+	if lane.Layout.Serial() {
+		cfg.MaxAckPending = 1
 	}
 	if len(lane.filters) == 1 {
 		cfg.FilterSubject = lane.filters[0]

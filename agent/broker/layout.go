@@ -15,7 +15,10 @@ type Layout struct {
 	Default int  // the level of messages without a priority
 	Keyed   bool // one lane per (level, key) rather than one per level
 	AckWait time.Duration
-	hash    string
+	// Single is true for a queue with a single active consumer. Its lanes belong to a tenure; without one there are none.
+	Single bool
+	Tenure *Tenure
+	hash   string
 }
 
 // NewLayout returns the layout of a definition.
@@ -26,9 +29,20 @@ func NewLayout(q config.Queue) Layout {
 		Default: q.DefaultPriority,
 		Keyed:   q.FairShare.Enabled,
 		AckWait: q.AckWait,
+		Single:  q.SingleActiveConsumer,
 		hash:    q.Layout(),
 	}
 }
+
+// In returns the layout in a tenure.
+func (l Layout) In(t *Tenure) Layout {
+	l.Tenure = t
+	return l
+}
+
+// Serial tells whether a lane gives out its next message only when the one before is finished: a message that is backing
+// off is not overtaken by those behind it.
+func (l Layout) Serial() bool { return l.Single }
 
 // Address names the lane that holds a message: a level token and the tenant key.
 type Address struct {
@@ -102,7 +116,7 @@ func (l *Lane) Name() string { return l.name }
 // lane describes the lane at an address.
 func (n Names) lane(layout Layout, a Address) *Lane {
 	token := "*"
-	name := n.prefix + "-" + layout.hash + "-" + a.Class
+	name := n.prefix + "-" + layout.hash + "-" + layout.Tenure.token() + a.Class
 	if layout.Keyed {
 		// The key came out of a canonical subject, so it encodes.
 		token, _ = EncodeKey(a.Key)

@@ -68,7 +68,7 @@ func TestLanesOfALayout(t *testing.T) {
 		if !slices.Equal(lane.filters, tt.filters) {
 			t.Errorf("%+v reads %q, want %q", tt.a, lane.filters, tt.filters)
 		}
-		if a, ok := n.laneAddress(layout, lane.Name()); !ok || a != tt.a {
+		if a, _, ok := n.laneAddress(layout, lane.Name()); !ok || a != tt.a {
 			t.Errorf("the lane %s is at %+v, %t, want %+v", lane.Name(), a, ok, tt.a)
 		}
 	}

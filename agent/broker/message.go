@@ -27,11 +27,12 @@ type Message struct {
 	// Lane is where it was taken from.
 	Lane *Lane
 
-	size      int64  // of the payload before it was compressed, as its headers say; 0 when they do not
-	reply     string // where JetStream wants acknowledgements
-	delivered uint64 // how often this lane's consumer has delivered it
-	cseq      uint64 // its number in this lane's consumer
-	hold      *hold  // nil for a message that was not admitted
+	size      int64     // of the payload before it was compressed, as its headers say; 0 when they do not
+	reply     string    // where JetStream wants acknowledgements
+	delivered uint64    // how often this lane's consumer has delivered it
+	cseq      uint64    // its number in this lane's consumer
+	hold      *hold     // nil for a message that was not admitted
+	heldUntil time.Time // when it may be delivered, if it was not admitted for that
 }
 
 // Finish is the outcome of finishing a message.
@@ -65,4 +66,17 @@ type Counting int
 const (
 	NotAnAttempt Counting = iota
 	AnAttempt
+)
+
+// Ending is how a message left an app's hands.
+type Ending int
+
+// The ways in which a message leaves an app's hands.
+const (
+	// Settled: the app said what became of it.
+	Settled Ending = iota
+	// Lost: the app went away with it, or took longer than it may.
+	Lost
+	// Unused: the app never had it, or had to give it back for no fault of its own.
+	Unused
 )

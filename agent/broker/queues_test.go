@@ -21,8 +21,8 @@ func TestQueuesOfOneShape(t *testing.T) {
 	r.publish(0, "a", "order")
 	second.publish(0, "a", "invoice")
 	for range 50 { // both open at the same time
-		a.Ask(orders, 1)
-		a.Ask(invoices, 1)
+		a.Ask(orders, 1, 0)
+		a.Ask(invoices, 1, 0)
 		for range 2 {
 			answer := wait(t, a.answers, "an answer")
 			want := map[*Lane]string{orders: "order ", invoices: "invoice "}[answer.Lane]

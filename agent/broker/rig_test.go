@@ -222,7 +222,7 @@ func (a *asker) unprioritised(key string) *Lane {
 
 func (a *asker) ask(lane *Lane, n int) Answer {
 	a.r.t.Helper()
-	a.Ask(lane, n)
+	a.Ask(lane, n, 0)
 	return wait(a.r.t, a.answers, "an answer")
 }
 

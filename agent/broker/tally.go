@@ -80,10 +80,10 @@ func (s *returns) home(l laneCount) uint64 {
 // held works out what is backing off, and what of each lane is in flight.
 func (t *tally) held(lanes []laneCount, records []attempt, now time.Time) {
 	sums := make(map[Address]*returns, len(lanes))
-	delivered := make(map[Address]uint64, len(lanes))
+	counts := make(map[Address]laneCount, len(lanes))
 	for _, l := range lanes {
 		sums[l.address] = new(returns)
-		delivered[l.address] = l.delivered
+		counts[l.address] = l
 	}
 	for _, r := range records {
 		classToken, keyToken, ok := splitAddress(r.Address)
@@ -103,7 +103,7 @@ func (t *tally) held(lanes []laneCount, records []attempt, now time.Time) {
 			}
 		}
 		// What was returned to a consumer that is gone is not pending in the present one.
-		if sum := sums[a]; sum != nil && r.Sequence <= delivered[a] {
+		if sum := sums[a]; sum != nil && r.Fence == counts[a].fence && r.Sequence <= counts[a].delivered {
 			sum.add(r, off)
 		}
 	}

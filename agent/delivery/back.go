@@ -2,9 +2,11 @@ package delivery
 
 import (
 	"cmp"
+	"errors"
 	"slices"
 	"time"
 
+	"github.com/fairlead/fairlead/agent/api"
 	"github.com/fairlead/fairlead/agent/broker"
 )
 
@@ -14,6 +16,17 @@ type giveBack struct {
 	owner Owner
 	how   broker.Return
 	entry *entry // set for a nack or reject that waits for the outcome
+}
+
+// ending is how the message left its app's hands.
+func (g *giveBack) ending() broker.Ending {
+	switch {
+	case g.entry != nil:
+		return broker.Settled
+	case g.how.Counts == broker.AnAttempt:
+		return broker.Lost
+	}
+	return broker.Unused
 }
 
 // loseLocked ends a live or finishing delivery without its app's word, and returns what is to be given back. It counts as
@@ -66,11 +79,12 @@ func (b *Book) runReturns() {
 // gaveBack takes the outcome of a Return.
 func (b *Book) gaveBack(back giveBack, err error) {
 	b.mu.Lock()
-	if err != nil {
+	over := errors.Is(err, broker.ErrTenureOver)
+	if err != nil && !over {
 		b.counts.ReturnsFailed++
 	}
 	if e := back.entry; e != nil {
-		if err != nil && b.reviveLocked(e) {
+		if err != nil && !over && b.reviveLocked(e) {
 			b.answerLocked(e, statusUnavailable, statusUnavailable)
 			b.armLocked()
 			b.mu.Unlock()
@@ -81,20 +95,29 @@ func (b *Book) gaveBack(back giveBack, err error) {
 	b.mu.Unlock()
 
 	at := back.how.NotBefore
-	if err != nil {
+	if over {
+		at = time.Time{} // it is the next holder's now
+	} else if err != nil {
 		// JetStream gives it to somebody by itself, when it has not heard of it for long enough.
 		if later := time.Now().Add(back.m.AckWait); at.Before(later) {
 			at = later
 		}
 	}
 	back.owner.Returned(back.m, at)
-	back.owner.Released(1)
+	back.owner.Released(back.m, back.ending())
 	b.told(1)
 }
 
 // closeNackLocked ends a nacked or rejected delivery.
 func (b *Book) closeNackLocked(e *entry, err error) {
 	now := b.now()
+	if errors.Is(err, broker.ErrTenureOver) {
+		b.answerLocked(e, api.StatusLeaseLost, api.StatusLeaseLost)
+		b.tellLostLocked(e)
+		b.counts.Revoked++
+		b.closeLocked(e, fateLeaseLost, now)
+		return
+	}
 	if err != nil {
 		b.answerLocked(e, statusUnavailable, statusUnavailable)
 		b.closeLocked(e, fateExpired, now)

@@ -16,7 +16,7 @@ type Broker interface {
 	// what is in flight, not for the outcome.
 	Finish(m *broker.Message, done func(broker.Finish))
 	// Return records the attempt and the not-before time of m durably, gives it back to its lane, and calls done once,
-	// from any goroutine. An error means that it is not known to have gone back as asked: JetStream then gives it to
+	// from any goroutine. [broker.ErrTenureOver] means that nothing was done. Any other error means that it is not known to have gone back as asked: JetStream then gives it to
 	// somebody by itself. It may block to bound what is in flight. Messages go back in the order of the calls.
 	Return(m *broker.Message, r broker.Return, done func(error))
 	// Extend tells JetStream that m is being worked on. It does not block. It may come just after a Finish or Return of m.
@@ -26,8 +26,8 @@ type Broker interface {
 // Owner is whose slots deliveries take: a capsule's dispatcher. Its methods must not block for long, and may call the
 // book.
 type Owner interface {
-	// Released tells that n slots are free again.
-	Released(n int)
+	// Released tells that the slot of m is free again, and how m left the app's hands.
+	Released(m *broker.Message, how broker.Ending)
 	// Returned tells that m can be taken again from at on; the zero time means now. It comes before m's slot is released.
 	Returned(m *broker.Message, at time.Time)
 }

@@ -18,6 +18,9 @@
 //	 |
 //	 | lease over, session ended, answer not written, drained
 //	 +-------------> expired (and given back)
+//	 |
+//	 | the tenure of a queue with a single active consumer is over
+//	 +-------------> lease lost (and left to the next holder)
 //
 // The words of the socket API (settlements and their statuses) are those of package api. Settled and expired tokens are
 // remembered, two bits each, so that a second ack can be told from a stranger's.
@@ -33,6 +36,8 @@
 //   - A nack's delay and the backoff are never shortened.
 //   - While a delivery is alive, JetStream is told so every third of the message's AckWait.
 //   - A settled token is known for at least ten minutes. At 30,000 deliveries a second that takes less than 10 MiB.
+//   - What was handed out in a tenure that is over is not settled: its app is told, by a session event at once and by the
+//     status lease_lost when it asks. Nothing is handed out in a tenure that is not trusted at that moment.
 //   - No lock is held while a Broker, an Owner or a Retry is called.
 //
 // # Non-guarantees

@@ -109,6 +109,7 @@ func (f *fakeBroker) giveBack(err error) bool {
 type fakeOwner struct {
 	mu       sync.Mutex
 	released int
+	endings  []broker.Ending
 	log      []string // "returned" and "released", in order
 	returned []ownerReturn
 }
@@ -118,10 +119,11 @@ type ownerReturn struct {
 	at time.Time
 }
 
-func (o *fakeOwner) Released(n int) {
+func (o *fakeOwner) Released(m *broker.Message, how broker.Ending) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.released += n
+	o.released++
+	o.endings = append(o.endings, how)
 	o.log = append(o.log, "released")
 }
 

@@ -21,6 +21,9 @@ type Delivery struct {
 // A message that is live here already, because it arrived a second time before the book could say so, is not handed out
 // twice: it is given back, and the answer is that much shorter. When it comes again, Refresh knows it.
 //
+// A message of a queue with a single active consumer is not handed out when its tenure is not trusted any more: it is given
+// back, too.
+//
 // Every message's slot is released and its fate told to the owner exactly once, also when Hand fails, with ErrSessionEnded
 // or ErrClosed.
 func (b *Book) Hand(owner Owner, msgs []*broker.Message, lease time.Duration, s *Session) ([]Delivery, error) {
@@ -38,8 +41,12 @@ func (b *Book) Hand(owner Owner, msgs []*broker.Message, lease time.Duration, s 
 		return nil, b.refuseAndUnlock(owner, msgs)
 	}
 	now := wall.Sub(b.start)
-	var doubles []giveBack
+	var doubles, late []giveBack
 	for i, m := range msgs {
+		if !m.Tenure().Trusted(wall) {
+			late = append(late, giveBack{m: m, owner: owner, how: broker.Return{Reason: "the queue's lease was lost before delivery"}})
+			continue
+		}
 		if b.byMessage[address{m.Queue, m.Seq}] != nil {
 			doubles = append(doubles, giveBack{m: m, owner: owner, how: broker.Return{Reason: "handed out already"}})
 			continue
@@ -52,7 +59,8 @@ func (b *Book) Hand(owner Owner, msgs []*broker.Message, lease time.Duration, s 
 	}
 	b.counts.Handed += uint64(len(ds))
 	b.counts.Doubles += uint64(len(doubles))
-	b.giveBackLocked(doubles)
+	b.counts.Late += uint64(len(late))
+	b.giveBackLocked(append(doubles, late...))
 	b.armLocked()
 	b.mu.Unlock()
 	b.nameAll(ds)
@@ -63,7 +71,9 @@ func (b *Book) Hand(owner Owner, msgs []*broker.Message, lease time.Duration, s 
 func (b *Book) refuseAndUnlock(owner Owner, msgs []*broker.Message) error {
 	if b.closed {
 		b.mu.Unlock()
-		owner.Released(len(msgs))
+		for _, m := range msgs {
+			owner.Released(m, broker.Unused)
+		}
 		b.told(len(msgs))
 		return ErrClosed
 	}
@@ -123,7 +133,7 @@ func (b *Book) Refresh(m *broker.Message) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	e := b.byMessage[address{m.Queue, m.Seq}]
-	if e == nil {
+	if e == nil || !e.held() {
 		return false
 	}
 	m.Replace(e.m)

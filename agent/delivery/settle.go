@@ -119,6 +119,11 @@ func (b *Book) beginLocked(w waiter, s *settlement, now instant) {
 		e.others = append(e.others, w)
 		return
 	}
+	if !e.held() {
+		w.setLocked(api.StatusLeaseLost)
+		w.c.backs = append(w.c.backs, b.revokeLocked(e))
+		return
+	}
 	switch s.result {
 	case api.Ack:
 		w.c.open++
@@ -177,15 +182,21 @@ func (b *Book) finished(e *entry, o broker.Finish) {
 		b.counts.Acked++
 	}
 	b.answerLocked(e, first, statusAlreadySettled)
+	m := e.m
 	b.closeLocked(e, fateSettled, b.now())
 	b.mu.Unlock()
-	e.owner.Released(1)
+	e.owner.Released(m, broker.Settled)
 	b.told(1)
 }
 
 // unfinishedLocked makes a delivery live again whose ack had no known outcome, so that its app can ask again; or gives it
 // back when nobody would.
 func (b *Book) unfinishedLocked(e *entry) {
+	if !e.held() {
+		b.answerLocked(e, api.StatusLeaseLost, api.StatusLeaseLost)
+		b.giveBackLocked([]giveBack{b.revokeLocked(e)})
+		return
+	}
 	b.answerLocked(e, statusUnavailable, statusUnavailable)
 	if e.lost {
 		b.giveBackLocked([]giveBack{b.loseLocked(e, fateExpired, "lost with an ack whose outcome is unknown")})

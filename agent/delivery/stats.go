@@ -19,6 +19,8 @@ type Stats struct {
 	Unavailable   uint64 // settlements without a known outcome
 	ReturnsFailed uint64 // messages that JetStream gives back by itself
 	Refreshed     uint64 // handles replaced because a lane was made again
+	Revoked       uint64 // deliveries whose tenure ended
+	Late          uint64 // messages that were not handed out because their tenure was over, or about to be
 	Doubles       uint64 // messages that were not handed out because they were live already
 }
 

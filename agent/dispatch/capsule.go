@@ -32,6 +32,11 @@ type Options struct {
 	// Demand is told when an app comes (an open pull, or messages in its hands) or has gone. It must not block. It may be
 	// nil.
 	Demand func(bool)
+	// Want is told whether the capsule wants the lease of a queue with a single active consumer: while it has demand and
+	// does not drain, and as long as a message of the queue is out. Idle is told, once or more often, that nothing of a
+	// queue is out and nothing will be taken, after SetHandOver. Neither may block; both may be nil.
+	Want func(queue string, want bool)
+	Idle func(queue string)
 }
 
 // Broker is what a capsule needs of JetStream: a [broker.Client].
@@ -58,6 +63,8 @@ type Capsule struct {
 	watches  map[string]func()
 	lastPull time.Time
 	demand   bool
+	failing  failing
+	wants    map[string]bool // by queue: what Want was told last
 	troubles troubles
 
 	stop    sync.Once
@@ -65,13 +72,17 @@ type Capsule struct {
 	returns count           // messages that are on their way back
 	ctx     context.Context // ends with Stop
 	cancel  context.CancelFunc
-	defs    sync.Map // queue name -> config.Queue in force
-	layouts sync.Map // queue name -> *broker.Layout of it
+	layouts sync.Map // queue name -> *broker.Layout in force
+
+	defMu   sync.Mutex              // serialises Define and SetTenure
+	defs    map[string]config.Queue // in force
+	tenures map[string]*broker.Tenure
 }
 
 // New makes a capsule that serves no queue yet: see Define.
 func New(o Options) (*Capsule, error) {
-	c := &Capsule{o: o, box: newMailbox(), done: make(chan struct{}), watches: map[string]func(){}, troubles: troubles{}}
+	c := &Capsule{o: o, box: newMailbox(), done: make(chan struct{}), watches: map[string]func(){}, troubles: troubles{},
+		wants: map[string]bool{}, defs: map[string]config.Queue{}, tenures: map[string]*broker.Tenure{}}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	feed, err := o.Broker.NewFeed(
 		func(a broker.Answer) { c.answered(a) },
@@ -152,6 +163,7 @@ func (c *Capsule) wakeAt() time.Time {
 	if c.demand {
 		at = earlier(at, c.lastPull.Add(demandMemory+time.Millisecond))
 	}
+	at = earlier(at, c.failing.next(time.Now()))
 	return at
 }
 
@@ -161,10 +173,29 @@ func (c *Capsule) tellDemand(now time.Time) {
 		c.lastPull = now
 	}
 	demand := !c.lastPull.IsZero() && now.Sub(c.lastPull) <= demandMemory
+	if demand && k.rivals > 0 && c.failing.suspended(now) {
+		demand = false // others first
+	}
 	if demand != c.demand {
 		c.demand = demand
 		if c.o.Demand != nil {
 			c.o.Demand(demand)
+		}
+	}
+	c.tellWants()
+}
+
+// tellWants says which leases the capsule wants.
+func (c *Capsule) tellWants() {
+	if c.o.Want == nil {
+		return
+	}
+	for _, q := range c.core.queues {
+		name := q.layout.Queue
+		want := q.layout.Single && (c.demand && !c.core.draining || c.core.out[name] > 0)
+		if want != c.wants[name] {
+			c.wants[name] = want
+			c.o.Want(name, want)
 		}
 	}
 }
@@ -200,29 +231,64 @@ func (c *Capsule) Stop() {
 
 // Define sets or replaces the definition of a queue, which must be one of the capsule's.
 func (c *Capsule) Define(def config.Queue) {
-	c.defs.Store(def.Name, def)
+	c.defMu.Lock()
+	defer c.defMu.Unlock()
+	c.defs[def.Name] = def
+	c.applyLocked(def)
+}
+
+// SetTenure begins the capsule's tenure of a queue with a single active consumer; nil ends it. A hand-over that was asked
+// for is over with it.
+func (c *Capsule) SetTenure(queue string, t *broker.Tenure) {
+	c.defMu.Lock()
+	defer c.defMu.Unlock()
+	c.tenures[queue] = t
+	c.box.put(func(k *core, now time.Time) { delete(k.handOver, queue) })
+	if def, ok := c.defs[queue]; ok {
+		c.applyLocked(def)
+	}
+}
+
+// SetHandOver asks to take nothing more of a queue and to say, by Options.Idle, when nothing of it is out; or takes that back.
+func (c *Capsule) SetHandOver(queue string, on bool) {
+	c.box.put(func(k *core, now time.Time) { k.setHandOver(queue, on, now) })
+}
+
+// applyLocked puts a definition into effect, in the present tenure.
+func (c *Capsule) applyLocked(def config.Queue) {
 	d := Definition{Layout: broker.NewLayout(def), Guard: def.StarvationGuard, Weights: weights(def)}
+	if d.Layout.Single {
+		d.Layout = d.Layout.In(c.tenures[def.Name])
+	}
 	c.layouts.Store(def.Name, &d.Layout)
 	c.box.put(func(k *core, now time.Time) {
-		// The watch follows the layout; the new one opens before the old one closes.
-		stop, err := c.o.Broker.Watch(d.Layout, func(w broker.Wake) {
-			if w.Known {
-				c.box.wake(wakeKey{&d.Layout, w.Address}, w.Weight, w.Seq)
-				return
-			}
-			c.box.put(func(k *core, now time.Time) { k.sweepSoon(d.Layout.Queue, now) })
-		})
-		if err != nil {
-			c.o.Logger.Error("wake-ups cannot be heard; the sweep finds the work", "queue", d.Layout.Queue, "error", err)
-		}
-		if old := c.watches[d.Layout.Queue]; old != nil {
-			old()
-		}
-		if err == nil {
-			c.watches[d.Layout.Queue] = stop
-		}
+		c.listen(&d.Layout)
 		k.define(d, now)
 	})
+}
+
+// listen hears the wake-ups of a layout from now on. The new watch opens before the old one closes.
+func (c *Capsule) listen(l *broker.Layout) {
+	old := c.watches[l.Queue]
+	delete(c.watches, l.Queue)
+	if old != nil {
+		defer old()
+	}
+	if l.Single && l.Tenure == nil {
+		return // nothing is taken from it here
+	}
+	stop, err := c.o.Broker.Watch(*l, func(w broker.Wake) {
+		if w.Known {
+			c.box.wake(wakeKey{l, w.Address}, w.Weight, w.Seq)
+			return
+		}
+		c.box.put(func(k *core, now time.Time) { k.sweepSoon(l.Queue, now) })
+	})
+	if err != nil {
+		c.o.Logger.Error("wake-ups cannot be heard; the sweep finds the work", "queue", l.Queue, "error", err)
+		return
+	}
+	c.watches[l.Queue] = stop
 }
 
 // Stored says that this agent has stored a message: its wake-up is on its way, and whoever was told that the message is
@@ -280,9 +346,12 @@ func (c *Capsule) Pull(ctx context.Context, r Request) ([]*broker.Message, error
 	}
 }
 
-// Released says that n slots are free again.
-func (c *Capsule) Released(n int) {
-	c.box.put(func(k *core, now time.Time) { k.released(n, now) })
+// Released says that the slot of a message is free again, and how the message left the app's hands.
+func (c *Capsule) Released(m *broker.Message, how broker.Ending) {
+	c.box.put(func(k *core, now time.Time) {
+		c.failing.note(how, now)
+		k.released(m, now)
+	})
 }
 
 // Returned says that a message waits in its lane again, from a time on; the zero time is now.

@@ -12,8 +12,8 @@ import (
 type source interface {
 	// Lane describes the lane at an address.
 	Lane(layout broker.Layout, a broker.Address) *broker.Lane
-	// Ask asks for up to n messages. Exactly one core.answered follows, later.
-	Ask(lane *broker.Lane, n int)
+	// Ask asks for up to n messages. Exactly one core.answered follows, later; see broker.Feed.Ask.
+	Ask(lane *broker.Lane, n int, patience time.Duration)
 	// Head looks up the sequence of a lane's first message at or after a sequence. Exactly one report follows, later; see
 	// broker.Feed.Head.
 	Head(lane *broker.Lane, from uint64, done func(seq uint64))
@@ -31,6 +31,8 @@ type effects interface {
 	headFound(lane *broker.Lane, seq uint64)
 	// giveBack returns a message that nobody wants any more.
 	giveBack(m *broker.Message)
+	// idle says that nothing of a queue is out, and nothing will be taken: its lease can be handed over.
+	idle(queue string)
 }
 
 const (
@@ -74,13 +76,15 @@ type core struct {
 
 	queues    []*queue // that are defined, in strict order
 	byRef     map[*broker.Lane]*lane
-	pulls     []*pull // in the order in which they came
-	inFlight  int     // assigned to a pull, and not released
+	pulls     []*pull        // in the order in which they came
+	inFlight  int            // assigned to a pull, and not released
+	out       map[string]int // the same, by queue
 	round     *round
 	timers    timers
 	connected bool
 	draining  bool
 	backsOff  map[string]bool // by queue: a peer of higher consumer priority serves it
+	handOver  map[string]bool // by queue: its lease is to be handed over, as soon as nothing of it is out
 	rivals    int             // other live agents with demand on one of the queues
 	held      []*lane         // lanes with messages that arrived outside of a round
 	asked     int             // questions without an answer
@@ -98,7 +102,8 @@ type coreOptions struct {
 }
 
 func newCore(src source, eff effects, o coreOptions) *core {
-	return &core{coreOptions: o, src: src, eff: eff, rng: rand.New(rand.NewPCG(o.seed, 1)), byRef: map[*broker.Lane]*lane{}, backsOff: map[string]bool{}}
+	return &core{coreOptions: o, src: src, eff: eff, rng: rand.New(rand.NewPCG(o.seed, 1)), byRef: map[*broker.Lane]*lane{},
+		out: map[string]int{}, backsOff: map[string]bool{}, handOver: map[string]bool{}}
 }
 
 // ask adds a pull.
@@ -125,17 +130,25 @@ func (c *core) cancel(p *pull, now time.Time) {
 	got := p.got
 	p.got = nil
 	c.end(p, nil)
-	c.inFlight -= len(got)
 	for _, m := range got {
+		c.leaves(m)
 		c.eff.giveBack(m)
 	}
 	c.pump(now)
 }
 
-// released says that n slots are free again.
-func (c *core) released(n int, now time.Time) {
-	c.inFlight -= n
+// released says that the slot of a message is free again.
+func (c *core) released(m *broker.Message, now time.Time) {
+	c.leaves(m)
 	c.pump(now)
+}
+
+// leaves takes a message out of the app's hands.
+func (c *core) leaves(m *broker.Message) {
+	c.inFlight--
+	if c.out[m.Queue]--; c.out[m.Queue] == 0 {
+		delete(c.out, m.Queue)
+	}
 }
 
 // returned says that a message is available again from a time on. It may have been taken under a former layout.
@@ -146,8 +159,9 @@ func (c *core) returned(queueName string, a broker.Address, at, now time.Time) {
 	}
 	if a, ok := q.home(a); ok {
 		l := c.lane(q, a)
+		l.maybeOut = true
 		if at.After(now) {
-			c.timers.add(at.Add(time.Millisecond), l, returned)
+			c.putOff(l, at)
 		} else {
 			c.revive(l, returned, 1, now)
 			c.pump(now)
@@ -194,6 +208,9 @@ func (c *core) tick(now time.Time) {
 		if c.byRef[t.lane.ref] != t.lane { // forgotten meanwhile
 			continue
 		}
+		if t.why == returned && !t.lane.unblock(now) {
+			continue
+		}
 		n := max(t.lane.wakes, 1)
 		if t.why == failed {
 			if n = t.lane.missed; t.lane.believed || t.lane.asked > 0 || now.Before(t.lane.notUntil) {
@@ -238,6 +255,7 @@ func (c *core) pump(now time.Time) {
 	}
 	c.returnUnwanted(now)
 	c.answerPulls(now)
+	c.tellIdle()
 }
 
 // answerPulls ends the pulls that have messages, when nothing else is about to arrive, and those that waited long enough.
@@ -284,8 +302,11 @@ func (c *core) roundIsComplete(p *pull, now time.Time) bool {
 	}
 	complete := true
 	for _, q := range c.queues {
-		if q.backsOff {
-			continue // it looks in its own time
+		if q.backsOff || c.standsBy(q) {
+			continue // it looks in its own time, or not at all
+		}
+		if !p.settled && c.busy(q) {
+			return false // the settlements that came with the pull may be what it waits for
 		}
 		if q.sweeping || q.sweepBegan.Before(p.arrived) {
 			complete = false
@@ -303,7 +324,7 @@ func (c *core) returnUnwanted(now time.Time) {
 	}
 	all := c.draining || !c.connected || c.round == nil && c.credit() == 0
 	for _, l := range c.held {
-		if l.plan > 0 || !all && now.Sub(l.since) < handLimit {
+		if l.plan > 0 || !all && !c.standsBy(l.queue) && now.Sub(l.since) < handLimit {
 			continue
 		}
 		for _, m := range l.hand {

@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -31,7 +32,9 @@ func (c *Capsule) sweep(q *queue) {
 
 // repair implements effects.
 func (c *Capsule) repair(q *queue, odd []string) {
-	def, ok := c.defs.Load(q.layout.Queue)
+	c.defMu.Lock()
+	def, ok := c.defs[q.layout.Queue]
+	c.defMu.Unlock()
 	if !ok || q.repairing {
 		return
 	}
@@ -41,7 +44,7 @@ func (c *Capsule) repair(q *queue, odd []string) {
 		defer c.repairs.Done()
 		ctx, cancel := context.WithTimeout(c.ctx, sweepLimit)
 		defer cancel()
-		moved, err := c.o.Broker.Repair(ctx, def.(config.Queue), odd)
+		moved, err := c.o.Broker.Repair(ctx, def, odd)
 		if moved > 0 {
 			c.o.Logger.Info("messages on subjects that are not canonical were moved to their lanes", "queue", q.layout.Queue, "messages", moved)
 		}
@@ -57,12 +60,19 @@ func (c *Capsule) headFound(lane *broker.Lane, seq uint64) {
 	c.box.put(func(k *core, now time.Time) { k.headFound(lane, seq, now) })
 }
 
+// idle implements effects.
+func (c *Capsule) idle(queue string) {
+	if c.o.Idle != nil {
+		c.o.Idle(queue)
+	}
+}
+
 // giveBack implements effects: nobody worked on the message, so it is no attempt.
 func (c *Capsule) giveBack(m *broker.Message) {
 	c.returns.add(1)
 	c.o.Broker.Return(m, broker.Return{}, func(err error) {
 		at := time.Time{}
-		if err != nil { // JetStream gives it to somebody by itself, when it has not heard of it for long enough
+		if err != nil && !errors.Is(err, broker.ErrTenureOver) { // JetStream gives it to somebody by itself, when it has not heard of it for long enough
 			at = time.Now().Add(m.AckWait)
 		}
 		c.Returned(m, at)

@@ -14,6 +14,9 @@ import (
 // withRoom is the lane of the slot that has its next message: one of a former level if there is any; of those of its own
 // level, the one whose next message is the oldest. sure is false when that cannot be told.
 func (s *slot) withRoom() (next *lane, sure bool) {
+	if s.blocked() {
+		return nil, true
+	}
 	for _, l := range s.lanes {
 		switch {
 		case !l.room():

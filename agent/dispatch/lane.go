@@ -29,6 +29,9 @@ type queue struct {
 	backsOff  bool
 	allowance int
 
+	planned bool // a turn of the round under way is its
+	asked   int  // of its lanes, how many have a question open
+
 	// unseen is true until the first sweep has ended: what waited before this agent listened is not known, and is not to be
 	// overtaken by what wake-ups tell of. A sweep that fails ends it too: wake-ups are better than nothing.
 	unseen     bool
@@ -91,6 +94,10 @@ type lane struct {
 	used       time.Time
 	sweep      uint64 // the last one that listed it
 	tried      bool   // was asked: its consumer may exist
+	// blocked says that the message at the head of a serial lane may not be delivered before a time; nothing overtakes it.
+	blocked      bool
+	blockedUntil time.Time
+	maybeOut     bool // JetStream may hold one of its messages to be out: see broker.Feed.Ask
 }
 
 // lane returns the lane at an address, which it makes up if it is new.
@@ -140,7 +147,7 @@ func (l *lane) room() bool {
 func (c *core) refresh(s *slot) {
 	sched := s.queue.sched
 	for _, l := range s.lanes {
-		if l.ready() {
+		if !s.blocked() && l.ready() {
 			if !s.parked && !sched.Contains(s.level, s.key) {
 				sched.Wake(s.level, s.key, s.queue.expected(s))
 			}
@@ -167,8 +174,8 @@ func (q *queue) expected(s *slot) fairshare.Weight {
 
 // wake takes note of wake-ups of a lane.
 func (c *core) wake(q *queue, a broker.Address, note wakeNote, now time.Time) {
-	if q.backsOff || c.draining {
-		return // a higher peer heard of it too, or nothing more is taken
+	if q.backsOff || c.standsBy(q) || c.draining {
+		return // a higher peer or the holder heard of it too, or nothing more is taken
 	}
 	l := c.lane(q, a)
 	s := l.slot
@@ -189,7 +196,7 @@ func (c *core) wake(q *queue, a broker.Address, note wakeNote, now time.Time) {
 	if l.delayed {
 		return
 	}
-	if c.rivals > 0 && c.idle() {
+	if c.rivals > 0 && !q.layout.Single && c.idle() {
 		l.delayed = true
 		spread := time.Duration(c.rivals) * rivalDelay
 		c.timers.add(now.Add(time.Duration(c.rng.Int64N(int64(spread)))), l, woken)
@@ -206,7 +213,7 @@ func (c *core) idle() bool {
 		return false
 	}
 	for _, q := range c.queues {
-		if q.open() && q.sched.HasWork() {
+		if q.open() && !c.standsBy(q) && q.sched.HasWork() {
 			return false
 		}
 	}

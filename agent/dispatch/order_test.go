@@ -476,7 +476,7 @@ func (w *world) simApp(a *simAgent) {
 			for _, m := range got {
 				m.Lane.InHand.Add(-1)
 			}
-			a.core.released(len(got), w.now)
+			a.release(got)
 			a.step()
 			w.simApp(a)
 		})

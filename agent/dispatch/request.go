@@ -87,6 +87,9 @@ func (c *core) assign(messages []*broker.Message) []*broker.Message {
 		p.got = append(p.got, messages[:n]...)
 		messages = messages[n:]
 		c.inFlight += n
+		for _, m := range p.got[len(p.got)-n:] {
+			c.out[m.Queue]++
+		}
 		c.delivered += uint64(n)
 		if p.want() == 0 {
 			c.end(p, nil)

@@ -48,7 +48,8 @@ func (c *core) startRound(now time.Time) (again bool) {
 			r.open++
 			c.asked++
 			c.lanePulls++
-			c.src.Ask(l.ref, n)
+			l.queue.asked++
+			c.src.Ask(l.ref, n, l.patience())
 		}
 	}
 	if r.open > 0 {
@@ -62,7 +63,13 @@ func (c *core) startRound(now time.Time) (again bool) {
 // answers are known.
 func (c *core) pick(r *round) bool {
 	for _, q := range c.queues {
-		if !q.open() {
+		if !q.open() || c.standsBy(q) {
+			continue
+		}
+		if q.layout.Single && !c.mayPick(q, r.started) {
+			if c.busy(q) && c.settling() && q.sched.HasWork() {
+				return false // its slot is about to be free
+			}
 			continue
 		}
 		if q.unseen {
@@ -94,6 +101,7 @@ func (c *core) pick(r *round) bool {
 		}
 		l.plan++
 		q.allowance = max(q.allowance-1, 0)
+		q.planned = true
 		r.turns = append(r.turns, turn{q, right, l})
 		c.limit(q, s, r)
 		return true
@@ -135,6 +143,8 @@ func (c *core) answered(a broker.Answer, now time.Time) {
 	late := l.late
 	l.asked, l.late = 0, false
 	c.asked--
+	l.queue.asked--
+	c.noteSerial(l, a, now)
 	if len(a.Messages) == 0 {
 		c.emptyPulls++
 	}
@@ -169,7 +179,7 @@ func (c *core) askAgain(l *lane, a broker.Answer, now time.Time) bool {
 	l.wakes = 0
 	c.emptyPulls++
 	c.lanePulls++
-	c.src.Ask(l.ref, l.asked)
+	c.src.Ask(l.ref, l.asked, l.patience())
 	return true
 }
 
@@ -307,6 +317,9 @@ func (s *slot) learn(weight fairshare.Weight) {
 
 // unpark ends what held for this round only.
 func (c *core) unpark(r *round) {
+	for _, t := range r.turns {
+		t.queue.planned = false
+	}
 	for _, s := range r.parked {
 		s.parked = false
 	}

@@ -20,7 +20,7 @@ func (a *simAgent) serve(max int, work time.Duration) {
 			for _, m := range got {
 				m.Lane.InHand.Add(-1)
 			}
-			a.core.released(len(got), a.w.now)
+			a.release(got)
 			a.step()
 			a.serve(max, work)
 		})

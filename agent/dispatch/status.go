@@ -14,7 +14,10 @@ type Status struct {
 	LanePulls   uint64 // questions to lanes
 	EmptyPulls  uint64 // that brought nothing
 	Demand      bool
-	Queues      []QueueStatus // in list order
+	// SuspendedUntil is until when the app comes behind others, because it died with what it got again and again; zero if it
+	// did not.
+	SuspendedUntil time.Time
+	Queues         []QueueStatus // in list order
 }
 
 // QueueStatus is one queue of a capsule.
@@ -27,10 +30,13 @@ type QueueStatus struct {
 // stopped is all zero.
 func (c *Capsule) Status() Status {
 	answer := make(chan Status, 1)
-	told := c.box.put(func(k *core, _ time.Time) {
+	told := c.box.put(func(k *core, now time.Time) {
 		s := Status{
 			Concurrency: k.concurrency, Pulls: len(k.pulls), Credit: k.credit(), InFlight: k.inFlight, Delivered: k.delivered,
 			LanePulls: k.lanePulls, EmptyPulls: k.emptyPulls, Demand: c.demand,
+		}
+		if c.failing.suspended(now) {
+			s.SuspendedUntil = c.failing.until
 		}
 		for _, q := range k.queues {
 			n := 0

@@ -59,7 +59,7 @@ func (c *core) sweepIfDue(now time.Time) {
 // may have emptied those long ago, and without a look at the queue they would be remembered for ever by an agent that has no
 // app, or one whose app is busy.
 func (c *core) sweepWanted(q *queue) bool {
-	if !c.connected || c.draining || q.sweeping {
+	if !c.connected || c.draining || q.sweeping || c.standsBy(q) {
 		return false
 	}
 	return q.hearsay >= maxHearsay || len(c.pulls) > 0 && c.free() > 0

@@ -223,7 +223,7 @@ func (a *simAgent) Forget(lane *broker.Lane) {
 }
 
 // Ask answers after a round trip, with what the lane has when the question arrives.
-func (a *simAgent) Ask(lane *broker.Lane, n int) {
+func (a *simAgent) Ask(lane *broker.Lane, n int, _ time.Duration) {
 	w := a.w
 	if a.open[lane] {
 		w.t.Fatalf("%s asks %v twice", a.name, lane.Address)
@@ -308,6 +308,15 @@ func (a *simAgent) sweep(q *queue) {
 
 func (a *simAgent) repair(*queue, []string) {}
 
+func (a *simAgent) idle(string) {}
+
+// release says that the app is done with messages.
+func (a *simAgent) release(got []*broker.Message) {
+	for _, m := range got {
+		a.core.released(m, a.w.now)
+	}
+}
+
 // giveBack puts a message where it came from, ahead of what was never delivered.
 func (a *simAgent) giveBack(m *broker.Message) {
 	w := a.w
@@ -355,7 +364,7 @@ func (a *simAgent) worker(max int, wait, work time.Duration) {
 			for _, m := range got {
 				m.Lane.InHand.Add(-1)
 			}
-			a.core.released(len(got), a.w.now)
+			a.release(got)
 			a.step()
 			a.worker(max, wait, work)
 		})

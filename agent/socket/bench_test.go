@@ -38,7 +38,7 @@ func (e *endless) Pull(_ context.Context, _ string, r dispatch.Request) ([]*brok
 	return msgs, e, nil
 }
 
-func (e *endless) Released(int)                                       {}
+func (e *endless) Released(*broker.Message, broker.Ending)            {}
 func (e *endless) Finish(_ *broker.Message, done func(broker.Finish)) { done(broker.Finished) }
 
 // BenchmarkPull pulls 64 messages of 256 bytes over a socket and acks the 64 before, on one connection. The client does no

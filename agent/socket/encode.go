@@ -82,7 +82,8 @@ func (e *encoder) metadata(dst []byte, d *delivery.Delivery) []byte {
 		e.deadline, e.text = d.Deadline, d.Deadline.UTC().AppendFormat(e.text[:0], time.RFC3339Nano)
 	}
 	dst = append(dst, e.text...)
-	dst = append(dst, `","fence":0`...)
+	dst = append(dst, `","fence":`...)
+	dst = strconv.AppendUint(dst, m.Fence(), 10)
 	if m.ContentType != "" {
 		dst = append(dst, `,"content_type":`...)
 		dst = appendString(dst, m.ContentType)

@@ -133,10 +133,10 @@ func (f *fakeAgent) Pull(ctx context.Context, capsule string, r dispatch.Request
 	}
 }
 
-func (f *fakeAgent) Released(n int) {
+func (f *fakeAgent) Released(*broker.Message, broker.Ending) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.released += n
+	f.released++
 }
 
 func (f *fakeAgent) Returned(*broker.Message, time.Time) {}

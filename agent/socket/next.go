@@ -26,7 +26,7 @@ func (x *exchange) next() error {
 	if err != nil {
 		return err
 	}
-	if len(h.ds) == 0 {
+	if h.ds = x.fresh(h.ds); len(h.ds) == 0 {
 		x.noContent()
 		return nil
 	}
@@ -54,7 +54,7 @@ func (x *exchange) messageHeaders(d *delivery.Delivery) {
 	h.Set(api.HeaderSeq, strconv.FormatUint(m.Seq, 10))
 	h.Set(api.HeaderAttempt, strconv.Itoa(m.Attempt))
 	h.Set(api.HeaderID, m.ID)
-	h.Set(api.HeaderFence, "0")
+	h.Set(api.HeaderFence, strconv.FormatUint(m.Fence(), 10))
 	h["Content-Type"] = nil // none, rather than a guess
 	if m.ContentType != "" {
 		h.Set("Content-Type", m.ContentType)

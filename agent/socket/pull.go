@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -229,6 +230,9 @@ func (x *exchange) answerPull(h handful, failed []api.SettleResult) error {
 	for i := range ds {
 		buf = e.append(buf, &ds[i], h.payload(&ds[i]))
 		if len(buf) >= wholeAnswer && i < len(ds)-1 {
+			if len(delivery.Stale(ds)) > 0 {
+				return x.unwritten(ds, broker.ErrTenureOver)
+			}
 			if !x.begun {
 				x.head(http.StatusOK, contentType, -1)
 			}
@@ -239,9 +243,25 @@ func (x *exchange) answerPull(h handful, failed []api.SettleResult) error {
 		}
 	}
 	if !x.begun {
+		if kept := x.fresh(ds); len(kept) < len(ds) {
+			h.ds = kept
+			return x.answerPull(h, failed)
+		}
 		x.head(http.StatusOK, contentType, len(buf))
 	}
 	return x.write(ds, buf)
+}
+
+// fresh gives back the deliveries that must not be written any more, and returns the others.
+func (x *exchange) fresh(ds []delivery.Delivery) []delivery.Delivery {
+	stale := delivery.Stale(ds)
+	if len(stale) == 0 {
+		return ds
+	}
+	x.Book.Unwritten(stale)
+	return slices.DeleteFunc(slices.Clone(ds), func(d delivery.Delivery) bool {
+		return slices.ContainsFunc(stale, func(s delivery.Delivery) bool { return s.Token == d.Token })
+	})
 }
 
 // write writes the last, or only, piece of an answer with deliveries.

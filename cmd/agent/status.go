@@ -55,7 +55,10 @@ func printStatus(w io.Writer, s *api.AgentStatus) error {
 		c := &s.Capsules[i]
 		t.row(c.Name, c.Concurrency, c.InFlight, c.Credit, c.Delivered, c.LanePulls, c.EmptyPulls, capsuleQueues(c.Queues))
 	}
-	if err := t.flush(); err != nil || len(s.Peers) == 0 {
+	if err := t.flush(); err != nil {
+		return err
+	}
+	if err := printReasons(w, s.Capsules); err != nil || len(s.Peers) == 0 {
 		return err
 	}
 	fmt.Fprintln(w)
@@ -101,14 +104,10 @@ func capsuleQueues(queues []api.CapsuleQueue) string {
 			notes = append(notes, "paused")
 		}
 		if q.BacksOff {
-			notes = append(notes, "backs off for "+q.BackOffFor)
+			notes = append(notes, "backs off")
 		}
 		if q.Lease != "" {
-			note := "lease: " + q.Lease
-			if q.Fence > 0 {
-				note += fmt.Sprintf(", fence %d", q.Fence)
-			}
-			notes = append(notes, note)
+			notes = append(notes, "lease: "+leaseNote(&q))
 		}
 		names[i] = q.Name
 		if len(notes) > 0 {
@@ -123,4 +122,33 @@ func yesNo(b bool) string {
 		return "yes"
 	}
 	return "no"
+}
+
+// leaseNote is the capsule's part in a queue with a single active consumer.
+func leaseNote(q *api.CapsuleQueue) string {
+	if q.Lease != api.LeaseHolder && q.Lease != api.LeaseHandingOver {
+		return strings.ReplaceAll(q.Lease, "_", " ")
+	}
+	return fmt.Sprintf("%s, fence %d, for %s", strings.ReplaceAll(q.Lease, "_", " "), q.Fence, seconds(q.LeaseAgeSeconds))
+}
+
+// printReasons says, a line each, why capsules do not work on queues.
+func printReasons(w io.Writer, capsules []api.CapsuleStatus) error {
+	var lines [][]any
+	for _, c := range capsules {
+		for _, q := range c.Queues {
+			if q.Why != "" {
+				lines = append(lines, []any{c.Name, q.Name, q.Why})
+			}
+		}
+	}
+	if len(lines) == 0 {
+		return nil
+	}
+	fmt.Fprintln(w)
+	t := newTable(w, "CAPSULE", "QUEUE", "DOES NOT WORK ON IT BECAUSE")
+	for _, line := range lines {
+		t.row(line...)
+	}
+	return t.flush()
 }

@@ -1,0 +1,64 @@
+package delivery
+
+import (
+	"time"
+
+	"github.com/fairlead/fairlead/agent/api"
+	"github.com/fairlead/fairlead/agent/broker"
+)
+
+// Revoke ends the deliveries of tenures that are over, and returns how many there were. Their apps are told at once, by
+// their sessions; settling one is answered lease_lost. Nothing goes back to a lane: the messages are the next holder's. A
+// settlement that is being carried out is completed first; if its outcome stays unknown, it is answered lease_lost too.
+func (b *Book) Revoke() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var backs []giveBack
+	for _, e := range b.byToken { // sorted below
+		if e.state == live && !e.held() {
+			backs = append(backs, b.revokeLocked(e))
+		}
+	}
+	b.giveBackLocked(backs)
+	return len(backs)
+}
+
+// Stale returns those of the deliveries that must not be written to their app any more, because their tenure is over or
+// about to be. It is to be asked right before the writing.
+func Stale(ds []Delivery) (stale []Delivery) {
+	var now time.Time
+	for i := range ds {
+		t := ds[i].Message.Tenure()
+		if t == nil {
+			continue
+		}
+		if now.IsZero() {
+			now = time.Now()
+		}
+		if !t.Trusted(now) {
+			stale = append(stale, ds[i])
+		}
+	}
+	return stale
+}
+
+// held tells whether e may be settled.
+func (e *entry) held() bool {
+	t := e.m.Tenure()
+	return t == nil || t.Held(time.Now())
+}
+
+// revokeLocked ends a delivery whose tenure is over. It is no attempt here: the next holder counts.
+func (b *Book) revokeLocked(e *entry) giveBack {
+	b.counts.Revoked++
+	b.tellLostLocked(e)
+	back := b.loseLocked(e, fateLeaseLost, "the queue's lease was lost")
+	back.how.Counts = broker.NotAnAttempt
+	return back
+}
+
+func (b *Book) tellLostLocked(e *entry) {
+	if e.session != nil {
+		e.session.tellLocked(api.Event{Event: "revoked", Token: b.mint.token(e.id), Reason: "lease_lost"})
+	}
+}

@@ -1,0 +1,126 @@
+package dispatch
+
+import (
+	"time"
+
+	"github.com/fairlead/fairlead/agent/broker"
+)
+
+// A queue with a single active consumer is taken from in a tenure only, one message at a time. Outside of a tenure the
+// capsule stands by: it skips the queue, and does not listen to it. A new tenure is a new layout of the queue: it starts with
+// lanes of its own, and a sweep.
+
+// serialPatience is how long a question to a serial lane may stay open when JetStream may hold one of its messages to be out.
+const serialPatience = 100 * time.Millisecond
+
+// standsBy tells whether the queue is not to be taken from because another has its lease, or is about to get it.
+func (c *core) standsBy(q *queue) bool {
+	return q.layout.Single && (q.layout.Tenure == nil || c.handOver[q.layout.Queue])
+}
+
+// busy tells whether a message of a queue with a single active consumer is out, or may be on its way.
+func (c *core) busy(q *queue) bool {
+	return q.layout.Single && (c.out[q.layout.Queue] > 0 || q.asked > 0 || q.planned)
+}
+
+// mayPick tells whether the next message of such a queue may be taken.
+func (c *core) mayPick(q *queue, now time.Time) bool {
+	return !c.standsBy(q) && !c.busy(q) && q.layout.Tenure.Trusted(now)
+}
+
+// settling tells whether settlements that came with a pull are being carried out.
+func (c *core) settling() bool {
+	for _, p := range c.pulls {
+		if !p.settled {
+			return true
+		}
+	}
+	return false
+}
+
+// setHandOver asks to let go of a queue as soon as nothing of it is out, or takes that back.
+func (c *core) setHandOver(name string, on bool, now time.Time) {
+	if on {
+		c.handOver[name] = true
+	} else {
+		delete(c.handOver, name)
+		if q := c.queueNamed(name); q != nil {
+			q.nextSweep = now // whatever was stored meanwhile
+		}
+	}
+	c.pump(now)
+}
+
+// tellIdle says so once nothing is out of a queue that is handed over.
+func (c *core) tellIdle() {
+	if len(c.handOver) == 0 {
+		return
+	}
+	for _, q := range c.queues {
+		if q.layout.Tenure != nil && c.handOver[q.layout.Queue] && !c.busy(q) && !c.holds(q) {
+			c.eff.idle(q.layout.Queue)
+		}
+	}
+}
+
+// holds tells whether messages of the queue are in hand.
+func (c *core) holds(q *queue) bool {
+	for _, l := range c.held {
+		if l.queue == q && len(l.hand) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// putOff remembers when the lane's returned message is available. In a serial lane nothing overtakes it until then.
+func (c *core) putOff(l *lane, at time.Time) {
+	if l.queue.layout.Serial() {
+		l.blocked, l.blockedUntil = true, at
+		c.refresh(l.slot)
+	}
+	c.timers.add(at.Add(time.Millisecond), l, returned)
+}
+
+// unblock ends what putOff began. It reports false when there is longer to wait.
+func (l *lane) unblock(now time.Time) bool {
+	if l.blocked && now.Before(l.blockedUntil) {
+		return false
+	}
+	l.blocked = false
+	return true
+}
+
+// blocked tells whether a message of the slot may not be delivered yet, in a queue where nothing overtakes it.
+func (s *slot) blocked() bool {
+	for _, l := range s.lanes {
+		if l.blocked {
+			return true
+		}
+	}
+	return false
+}
+
+// noteSerial takes note of what an answer says about the head of a serial lane.
+func (c *core) noteSerial(l *lane, a broker.Answer, now time.Time) {
+	if !l.queue.layout.Serial() {
+		return
+	}
+	switch {
+	case len(a.Messages) > 0:
+		l.blocked, l.maybeOut = false, false
+	case a.HeldUntil.After(now):
+		l.maybeOut = true
+		c.putOff(l, a.HeldUntil)
+	case a.Err != nil:
+		l.maybeOut = true // a message may have been sent that did not arrive
+	}
+}
+
+// patience is how long the next question to the lane may stay open; 0 is until it is answered.
+func (l *lane) patience() time.Duration {
+	if l.maybeOut && l.queue.layout.Serial() {
+		return serialPatience
+	}
+	return 0
+}
