@@ -156,6 +156,8 @@ func TestALongBatchFollowsTheDefinition(t *testing.T) {
 	body, lines := io.Pipe()
 	go func() {
 		_, _ = fmt.Fprintln(lines, `{"data":{"tenant":"acme"}}`)
+		for end := time.Now().Add(10 * time.Second); len(r.stored()) == 0 && time.Now().Before(end); time.Sleep(time.Millisecond) {
+		}
 		close(changed)
 		for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 			_, _ = fmt.Fprintln(lines, `{"data":{"tenant":"acme"}}`)

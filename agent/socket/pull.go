@@ -119,12 +119,12 @@ func (x *exchange) settleBeside(t *take, list []api.Settlement) func() []api.Set
 }
 
 // takeAndHand asks the capsule for messages, and enters them into the book. The lease begins when the answer can be
-// written, so not before the settlements are done. When none of the messages can be read, it asks again.
+// written, so not before the settlements are done. When none of the messages can be handed out or read, it asks again.
 func (x *exchange) takeAndHand(t *take, settled func() []api.SettleResult) (handful, error) {
 	end := time.Now().Add(t.request.Wait)
 	for try := 1; ; try++ {
-		ds, err := x.takeOnce(t, settled)
-		if err != nil || len(ds) == 0 {
+		ds, took, err := x.takeOnce(t, settled)
+		if err != nil || !took {
 			return handful{}, err
 		}
 		if h := x.open(ds); len(h.ds) > 0 {
@@ -140,23 +140,21 @@ func (x *exchange) takeAndHand(t *take, settled func() []api.SettleResult) (hand
 // triesInVain is how often a pull whose time is over asks again because nothing that it got could be read.
 const triesInVain = 10
 
-func (x *exchange) takeOnce(t *take, settled func() []api.SettleResult) ([]delivery.Delivery, error) {
+// takeOnce reports whether it took anything: that can be more than could be handed out.
+func (x *exchange) takeOnce(t *take, settled func() []api.SettleResult) (ds []delivery.Delivery, took bool, err error) {
 	msgs, owner, err := x.ask(t)
 	settled()
-	if err != nil {
-		return nil, err
+	if err != nil || len(msgs) == 0 {
+		return nil, false, err
 	}
-	if len(msgs) == 0 {
-		return nil, nil
-	}
-	ds, err := x.Book.Hand(owner, msgs, t.lease, t.session)
+	ds, err = x.Book.Hand(owner, msgs, t.lease, t.session)
 	switch {
 	case errors.Is(err, delivery.ErrSessionEnded):
-		return nil, unknownSession()
+		err = unknownSession()
 	case errors.Is(err, delivery.ErrClosed):
-		return nil, context.Canceled
+		err = context.Canceled
 	}
-	return ds, err
+	return ds, true, err
 }
 
 // ask waits for messages. It ends early with the client, its session, and the server.
