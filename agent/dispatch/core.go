@@ -132,7 +132,7 @@ func (c *core) cancel(p *pull, now time.Time) {
 	c.end(p, nil)
 	for _, m := range got {
 		c.leaves(m)
-		c.eff.giveBack(m)
+		c.giveBack(m)
 	}
 	c.pump(now)
 }
@@ -163,6 +163,7 @@ func (c *core) returned(queueName string, a broker.Address, at, now time.Time) {
 		if at.After(now) {
 			c.putOff(l, at)
 		} else {
+			l.blocked = false
 			c.revive(l, returned, 1, now)
 			c.pump(now)
 		}
@@ -328,7 +329,7 @@ func (c *core) returnUnwanted(now time.Time) {
 			continue
 		}
 		for _, m := range l.hand {
-			c.eff.giveBack(m)
+			c.giveBack(m)
 		}
 		l.hand = nil
 		c.refresh(l.slot)

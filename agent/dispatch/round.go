@@ -132,7 +132,7 @@ func (c *core) answered(a broker.Answer, now time.Time) {
 	l := c.byRef[a.Lane]
 	if l == nil { // of a layout that is no longer in force
 		for _, m := range a.Messages {
-			c.eff.giveBack(m)
+			c.giveBack(m)
 		}
 		return
 	}
@@ -227,7 +227,7 @@ func (c *core) believe(l *lane, a broker.Answer, now time.Time) {
 func (c *core) stray(m *broker.Message, ref *broker.Lane, now time.Time) {
 	l := c.byRef[ref]
 	if l == nil || c.draining {
-		c.eff.giveBack(m)
+		c.giveBack(m)
 		return
 	}
 	l.put(now, m)
@@ -285,7 +285,7 @@ func (c *core) finishRound(now time.Time) {
 	}
 	c.forgetEmptyHands()
 	for _, m := range c.assign(messages) {
-		c.eff.giveBack(m)
+		c.giveBack(m)
 	}
 	c.answerPatient(len(messages))
 }

@@ -73,6 +73,15 @@ func (c *core) holds(q *queue) bool {
 	return false
 }
 
+// giveBack returns a message that nobody wants any more. A serial lane is asked again only when it is back.
+func (c *core) giveBack(m *broker.Message) {
+	if l := c.byRef[m.Lane]; l != nil && l.queue.layout.Serial() {
+		l.blocked, l.maybeOut, l.blockedUntil = true, true, time.Unix(1<<40, 0)
+		c.refresh(l.slot)
+	}
+	c.eff.giveBack(m)
+}
+
 // putOff remembers when the lane's returned message is available. In a serial lane nothing overtakes it until then.
 func (c *core) putOff(l *lane, at time.Time) {
 	if l.queue.layout.Serial() {

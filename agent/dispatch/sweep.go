@@ -222,7 +222,7 @@ func (c *core) reweigh(q *queue, def Definition) {
 func (c *core) abandon(q *queue) {
 	for _, l := range q.lanes { // each by itself
 		for _, m := range l.hand {
-			c.eff.giveBack(m)
+			c.giveBack(m)
 		}
 		l.hand = nil
 		if l.asked > 0 {

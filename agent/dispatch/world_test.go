@@ -33,8 +33,13 @@ type world struct {
 	pulls        int         // questions to lanes
 	sweeps       int
 	empty        int
-	heads        int // look-ups of where a lane begins
-	emptyTo      int // pulls of apps that got nothing although something was waiting
+	heads        int  // look-ups of where a lane begins
+	emptyTo      int  // pulls of apps that got nothing although something was waiting
+	unkeyed      bool // queues do not share fairly: one lane a level
+	// out is what serial lanes have given out and neither got back nor lost, together the most that were out in one queue.
+	out      map[simLane]*broker.Message
+	held     map[string]int
+	together int
 }
 
 // faults are what goes wrong, as probabilities.
@@ -48,6 +53,14 @@ type faults struct {
 	sweep      error         // of every sweep
 	took       time.Duration // by every sweep, of the server's time
 }
+
+// simLane is a serial lane: each tenure has its own.
+type simLane struct {
+	layout  broker.Layout
+	address broker.Address
+}
+
+func laneOf(l *broker.Lane) simLane { return simLane{l.Layout, l.Address} }
 
 type waiting struct{ messages []*broker.Message }
 
@@ -84,7 +97,7 @@ func newWorld(t testing.TB, seed uint64) *world {
 	return &world{
 		t: t, rng: rand.New(rand.NewPCG(seed, seed)), now: time.Unix(1_000_000_000, 0),
 		faults: faults{latency: 50 * time.Microsecond},
-		stored: map[string]map[broker.Address]*waiting{},
+		stored: map[string]map[broker.Address]*waiting{}, out: map[simLane]*broker.Message{}, held: map[string]int{},
 	}
 }
 
@@ -135,6 +148,9 @@ func (w *world) publish(queue string, level int, key string, weight fairshare.We
 		level = w.defaultLevel
 		a = broker.Address{Class: broker.NoPriority, Level: level, Key: key}
 	}
+	if w.unkeyed {
+		a = broker.Address{Class: broker.Class(level), Level: level}
+	}
 	m := &broker.Message{Queue: queue, Seq: w.seq, Level: level, Key: key, Weight: weight, EnqueuedAt: w.now}
 	w.lane(queue, a).messages = append(w.lane(queue, a).messages, m)
 	for _, agent := range w.agents {
@@ -173,15 +189,16 @@ func (w *world) backlog() int {
 
 // simAgent is one agent with one capsule: the source and the effects of its core.
 type simAgent struct {
-	w     *world
-	name  string
-	core  *core
-	armed time.Time
-	open  map[*broker.Lane]bool
+	w        *world
+	name     string
+	core     *core
+	armed    time.Time
+	open     map[*broker.Lane]bool
+	idleTold map[string]bool
 }
 
 func (w *world) agent(concurrency int, defs ...config.Queue) *simAgent {
-	a := &simAgent{w: w, name: fmt.Sprintf("agent%d", len(w.agents)), open: map[*broker.Lane]bool{}}
+	a := &simAgent{w: w, name: fmt.Sprintf("agent%d", len(w.agents)), open: map[*broker.Lane]bool{}, idleTold: map[string]bool{}}
 	var order []string
 	for _, d := range defs {
 		order = append(order, d.Name)
@@ -223,7 +240,8 @@ func (a *simAgent) Forget(lane *broker.Lane) {
 }
 
 // Ask answers after a round trip, with what the lane has when the question arrives.
-func (a *simAgent) Ask(lane *broker.Lane, n int, _ time.Duration) {
+// A serial lane that has a message out gives no answer before the question's patience is over.
+func (a *simAgent) Ask(lane *broker.Lane, n int, patience time.Duration) {
 	w := a.w
 	if a.open[lane] {
 		w.t.Fatalf("%s asks %v twice", a.name, lane.Address)
@@ -235,6 +253,11 @@ func (a *simAgent) Ask(lane *broker.Lane, n int, _ time.Duration) {
 		l := w.lane(lane.Queue(), lane.Address)
 		back := w.delay()
 		switch p := w.rng.Float64(); {
+		case lane.Layout.Serial() && w.out[laneOf(lane)] != nil:
+			answer.Short = true
+			if back = patience; patience == 0 {
+				w.t.Errorf("%s asks %v without patience while it has a message out", a.name, lane.Address)
+			}
 		case p < w.faults.err:
 			answer.Err = broker.ErrLaneLost
 		case len(l.messages) > 0 && l.messages[0].Seq == w.wrongEmptyOnce:
@@ -250,6 +273,9 @@ func (a *simAgent) Ask(lane *broker.Lane, n int, _ time.Duration) {
 			for _, m := range answer.Messages {
 				m.Lane = lane
 				lane.InHand.Add(1)
+				if lane.Layout.Serial() {
+					w.out[laneOf(lane)] = m
+				}
 			}
 			if w.rng.Float64() < w.faults.hang {
 				back = 2 * time.Second
@@ -308,11 +334,13 @@ func (a *simAgent) sweep(q *queue) {
 
 func (a *simAgent) repair(*queue, []string) {}
 
-func (a *simAgent) idle(string) {}
+func (a *simAgent) idle(queue string) { a.idleTold[queue] = true }
 
 // release says that the app is done with messages.
 func (a *simAgent) release(got []*broker.Message) {
 	for _, m := range got {
+		a.w.held[m.Queue]--
+		a.w.finish(m)
 		a.core.released(m, a.w.now)
 	}
 }
@@ -322,12 +350,7 @@ func (a *simAgent) giveBack(m *broker.Message) {
 	w := a.w
 	m.Lane.InHand.Add(-1)
 	w.after(w.delay(), func() {
-		l := w.lane(m.Queue, m.Lane.Address)
-		i := 0
-		for i < len(l.messages) && l.messages[i].Seq < m.Seq {
-			i++
-		}
-		l.messages = append(l.messages[:i], append([]*broker.Message{m}, l.messages[i:]...)...)
+		w.putBack(m)
 		w.after(w.delay(), func() {
 			a.core.returned(m.Queue, m.Lane.Address, time.Time{}, w.now)
 			a.step()
@@ -335,20 +358,58 @@ func (a *simAgent) giveBack(m *broker.Message) {
 	})
 }
 
+// putBack makes a message wait again, ahead of what was never delivered.
+func (w *world) putBack(m *broker.Message) {
+	w.finish(m)
+	l := w.lane(m.Queue, m.Lane.Address)
+	i := 0
+	for i < len(l.messages) && l.messages[i].Seq < m.Seq {
+		i++
+	}
+	l.messages = append(l.messages[:i], append([]*broker.Message{m}, l.messages[i:]...)...)
+}
+
+// finish makes room for the next message of a serial lane.
+func (w *world) finish(m *broker.Message) {
+	if w.out[laneOf(m.Lane)] == m {
+		delete(w.out, laneOf(m.Lane))
+	}
+}
+
+// handedOut counts what apps have.
+func (w *world) handedOut(m *broker.Message) {
+	w.held[m.Queue]++
+	w.together = max(w.together, w.held[m.Queue])
+}
+
+// until does something once a condition holds.
+func (w *world) until(cond func() bool, f func()) {
+	if cond() {
+		f()
+		return
+	}
+	w.after(time.Millisecond, func() { w.until(cond, f) })
+}
+
 // pull asks on behalf of an app.
 func (a *simAgent) pull(max int, wait time.Duration, answer func([]*broker.Message)) *pull {
+	p := &pull{max: max, deadline: a.w.now.Add(wait), oneRound: wait == 0, settled: true}
+	a.ask(p, answer)
+	return p
+}
+
+func (a *simAgent) ask(p *pull, answer func([]*broker.Message)) {
 	w := a.w
-	p := &pull{max: max, deadline: w.now.Add(wait), oneRound: wait == 0, settled: true}
 	p.answer = func(m []*broker.Message, _ error) {
 		for _, m := range m {
 			w.taken = append(w.taken, delivered{a, m, w.now})
+			w.handedOut(m)
 		}
 		// The app hears of it later, as on a real socket.
 		w.after(0, func() { answer(m) })
 	}
 	a.core.ask(p, w.now)
 	a.step()
-	return p
 }
 
 // worker pulls, works and pulls again, until it gets nothing.
