@@ -174,13 +174,16 @@ func TestFailingMessageHoldsItsLane(t *testing.T) {
 	if got := strings.Join(order, " "); got != "1 4 1 1 2 3 5" {
 		t.Errorf("taken in the order %s, want 1, 4 of the other level meanwhile, 1 twice more, then 2 3 5", got)
 	}
+	if w.empty > 2 {
+		t.Errorf("%d questions got nothing: a lane whose head backs off is not to be asked", w.empty)
+	}
 }
 
 // Under every fault of the network never two are out, everything is taken, and each lane's first deliveries ascend.
 func TestSingleUnderFaults(t *testing.T) {
 	for seed := range uint64(60) {
 		w := newWorld(t, 100+seed)
-		w.faults = faults{latency: 50 * time.Microsecond, jitter: time.Millisecond, loseWake: 0.2, wrongEmpty: 0.1, hang: 0.01, err: 0.02}
+		w.faults = faults{latency: 50 * time.Microsecond, jitter: time.Millisecond, loseWake: 0.2, wrongEmpty: 0.1, hang: 0.01, err: 0.02, lose: 0.02}
 		q := single(def("q", 2, 0, seed%2 == 0, nil))
 		w.unkeyed = seed%2 == 1
 		first, second := w.agent(4, q), w.agent(4, q)

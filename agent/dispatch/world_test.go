@@ -50,6 +50,7 @@ type faults struct {
 	wrongEmpty float64 // a lane says "nothing" although it has something
 	hang       float64 // a question gets its answer only after two seconds
 	err        float64
+	lose       float64       // what a lane gives out never arrives; it is given out again after its acknowledgement wait
 	sweep      error         // of every sweep
 	took       time.Duration // by every sweep, of the server's time
 }
@@ -280,6 +281,10 @@ func (a *simAgent) Ask(lane *broker.Lane, n int, patience time.Duration) {
 			if w.rng.Float64() < w.faults.hang {
 				back = 2 * time.Second
 			}
+			if w.faults.lose > 0 && len(answer.Messages) > 0 && w.rng.Float64() < w.faults.lose {
+				w.loseAll(&answer)
+				back = 2 * time.Second
+			}
 		}
 		if len(answer.Messages) == 0 {
 			w.empty++
@@ -374,6 +379,15 @@ func (w *world) finish(m *broker.Message) {
 	if w.out[laneOf(m.Lane)] == m {
 		delete(w.out, laneOf(m.Lane))
 	}
+}
+
+// loseAll makes messages be given out again later.
+func (w *world) loseAll(answer *broker.Answer) {
+	for _, m := range answer.Messages {
+		m.Lane.InHand.Add(-1)
+		w.after(5*time.Second, func() { w.putBack(m) })
+	}
+	*answer = broker.Answer{Lane: answer.Lane, Err: broker.ErrOutcomeUnknown}
 }
 
 // handedOut counts what apps have.
