@@ -1,0 +1,135 @@
+package integration
+
+import (
+	"net"
+	"sync"
+	"testing"
+	"time"
+)
+
+// A link is a network between one agent and the server: a proxy that can lose what goes one way, or both, without
+// telling anybody, and refuse connections.
+type link struct {
+	url    string
+	target string
+	listen net.Listener
+
+	mu      sync.Mutex
+	state   linkState
+	changed chan struct{} // closed when state changes
+	conns   map[net.Conn]bool
+	closed  bool
+}
+
+type linkState struct {
+	toServer, toAgent bool // what goes there is held up
+	refused           bool // no new connections
+}
+
+// link opens a network to the server.
+func (s *natsServer) link(t *testing.T) *link {
+	t.Helper()
+	listen, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &link{
+		url: "nats://" + listen.Addr().String(), target: s.url[len("nats://"):], listen: listen,
+		changed: make(chan struct{}), conns: map[net.Conn]bool{},
+	}
+	go l.accept()
+	t.Cleanup(func() {
+		_ = listen.Close()
+		l.mu.Lock()
+		l.closed = true
+		l.mu.Unlock()
+		l.set(linkState{})
+		l.reset()
+	})
+	return l
+}
+
+// set changes what is lost. What was held up goes on when it is healed, as TCP would repeat it.
+func (l *link) set(s linkState) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.state = s
+	close(l.changed)
+	l.changed = make(chan struct{})
+}
+
+// reset breaks all connections.
+func (l *link) reset() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for c := range l.conns {
+		_ = c.Close()
+	}
+}
+
+func (l *link) accept() {
+	for {
+		agent, err := l.listen.Accept()
+		if err != nil {
+			return
+		}
+		l.mu.Lock()
+		refused := l.state.refused
+		l.mu.Unlock()
+		if refused {
+			_ = agent.Close()
+			continue
+		}
+		server, err := net.DialTimeout("tcp", l.target, time.Second)
+		if err != nil {
+			_ = agent.Close()
+			continue
+		}
+		l.mu.Lock()
+		if l.closed {
+			_ = agent.Close()
+			_ = server.Close()
+		} else {
+			l.conns[agent], l.conns[server] = true, true
+		}
+		l.mu.Unlock()
+		go l.pipe(agent, server, func(s linkState) bool { return s.toServer })
+		go l.pipe(server, agent, func(s linkState) bool { return s.toAgent })
+	}
+}
+
+// pipe passes on what comes, unless it is held up.
+func (l *link) pipe(from, to net.Conn, held func(linkState) bool) {
+	defer func() {
+		_ = from.Close()
+		_ = to.Close()
+		l.mu.Lock()
+		delete(l.conns, from)
+		l.mu.Unlock()
+	}()
+	buffer := make([]byte, 64<<10)
+	for {
+		n, err := from.Read(buffer)
+		for l.heldUp(held) {
+		}
+		if n > 0 {
+			if _, err := to.Write(buffer[:n]); err != nil {
+				return
+			}
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// heldUp waits for a change while there is something in the way, and tells whether to look again.
+func (l *link) heldUp(held func(linkState) bool) bool {
+	l.mu.Lock()
+	wait, changed := held(l.state) && !l.closed, l.changed
+	l.mu.Unlock()
+	if wait {
+		<-changed
+	}
+	return wait
+}
