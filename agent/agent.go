@@ -47,6 +47,7 @@ type Agent struct {
 	defs     *definer
 	roles    *roles
 	leases   *contenders
+	sources  *sources
 
 	appListener   *socket.Listener
 	adminListener *socket.Listener
@@ -127,6 +128,8 @@ func (a *Agent) start(ctx context.Context) error {
 	a.group.Notify(a.groupChanged)
 	a.defs = newDefiner(a)
 	a.defs.start()
+	a.sources = newSources(a)
+	a.sources.start()
 	select {
 	case <-a.defs.ready:
 	case <-a.fatal:
@@ -347,6 +350,9 @@ func (a *Agent) shutDown(ctx context.Context) error {
 	var errs []error
 	if a.defs != nil {
 		a.defs.stop()
+	}
+	if a.sources != nil {
+		a.sources.stop()
 	}
 	if a.book != nil {
 		a.book.ReturnAll()

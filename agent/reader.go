@@ -63,7 +63,7 @@ func (a *Agent) warnings() []string {
 	a.mu.Lock()
 	w := a.warn
 	a.mu.Unlock()
-	list := a.group.Warnings()
+	list := append(a.group.Warnings(), a.sources.warnings(a.group.Definitions())...)
 	if w != "" {
 		list = append([]string{w}, list...)
 	}
@@ -123,6 +123,7 @@ func (e engine) Queue(ctx context.Context, name string, keys int) (*api.QueueSta
 	if s.Odd > 0 {
 		q.Warnings = append(q.Warnings, "some messages are on subjects that are not canonical; agents move them while they work")
 	}
+	q.Warnings = append(q.Warnings, e.a.sources.of(name)...)
 	if s.Partial {
 		q.Warnings = append(q.Warnings, "there are more lanes than were counted: in_flight is at least what is shown")
 	}

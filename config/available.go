@@ -31,7 +31,6 @@ var pendingQueue = []pending[Queue]{
 	{"ttl", func(q *Queue) bool { return q.TTL > 0 }, "0s"},
 	{"concurrency_per_key", func(q *Queue) bool { return q.ConcurrencyPerKey > 0 }, "0"},
 	{"ordered_keys", func(q *Queue) bool { return q.OrderedKeys }, "false"},
-	{"sources", func(q *Queue) bool { return len(q.Sources) > 0 }, "[]"},
 }
 
 // refuseUnavailable reports every setting of the file that is not implemented.

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"regexp"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -21,12 +20,11 @@ func finishQueue(d *decoder, at string, q *Queue) {
 		resolveLevel(d, q, join(at, "dead_letters", "retry_priority"), levelsAt, q.DeadLetters.RetryPriority)
 	}
 	for i := range q.Sources {
-		sourceAt := join(index(join(at, "sources"), i), "priority")
-		if !d.isSet(sourceAt) {
-			q.Sources[i].Priority = q.DefaultPriority
+		if q.Sources[i].Priority != nil {
+			resolveLevel(d, q, join(index(join(at, "sources"), i), "priority"), levelsAt, q.Sources[i].Priority)
 		}
-		resolveLevel(d, q, sourceAt, levelsAt, &q.Sources[i].Priority)
 	}
+	checkSources(d, at, q)
 	if q.OrderedKeys && q.ConcurrencyPerKey > 1 {
 		d.report(join(at, "concurrency_per_key"), "is %d, and ordered_keys allows one at a time: remove one of the two", q.ConcurrencyPerKey)
 	}
@@ -53,7 +51,47 @@ func finishLimits(d *decoder, at string, l *Limits) {
 	}
 }
 
-var wildcardForm = regexp.MustCompile(`\{\{\s*wildcard\(([0-9]{1,3})\)\s*\}\}`)
+// checkSources compares a queue's sources with each other and with its limits.
+func checkSources(d *decoder, at string, q *Queue) {
+	for i, s := range q.Sources {
+		here := index(join(at, "sources"), i)
+		for j, other := range q.Sources[:i] {
+			if s.Stream != other.Stream || s.Subject == "" || other.Subject == "" || !SubjectsMeet(s.Subject, other.Subject) {
+				continue
+			}
+			if s.Subject == other.Subject {
+				d.report(join(here, "subject"), "is that of sources[%d] too: remove one of the two", j)
+			} else {
+				d.warn(join(here, "subject"), "%q and %q of sources[%d] can match one message: it is taken twice then", shorten(s.Subject), shorten(other.Subject), j)
+			}
+		}
+	}
+	if len(q.Sources) > 0 && q.Limits.MaxMessagesPerKey > 0 {
+		d.warn(join(at, "limits", "max_messages_per_key"), "holds up a whole source while one of its keys is at the limit: use max_messages instead")
+	}
+}
+
+// SubjectsMeet reports whether some subject matches both of these, which may
+// have wildcards.
+func SubjectsMeet(a, b string) bool {
+	at, bt := strings.Split(a, "."), strings.Split(b, ".")
+	for i := range min(len(at), len(bt)) {
+		switch {
+		case at[i] == ">" || bt[i] == ">":
+			return true
+		case at[i] != bt[i] && at[i] != "*" && bt[i] != "*":
+			return false
+		}
+	}
+	return len(at) == len(bt)
+}
+
+var (
+	// wildcardForm is a key that is taken from a subject.
+	wildcardForm = regexp.MustCompile(`^\{\{\s*wildcard\(\s*([0-9]{1,3})\s*\)\s*\}\}$`)
+	// templateForm is something between braces, which no key has by accident.
+	templateForm = regexp.MustCompile(`\{\{.*\}\}|\{\{|\}\}`)
+)
 
 // finishSource checks a key template against the wildcards of its subject.
 func finishSource(d *decoder, at string, s *Source) {
@@ -67,14 +105,17 @@ func finishSource(d *decoder, at string, s *Source) {
 			stars++
 		}
 	}
-	for _, m := range wildcardForm.FindAllStringSubmatch(s.Key, -1) {
-		if n, err := strconv.Atoi(m[1]); err != nil || n < 1 || n > stars {
-			d.report(key, "%s counts the * of subject, and %q has %d", m[0], shorten(s.Subject), stars)
+	whole := wildcardForm.FindStringSubmatch(s.Key)
+	switch part := templateForm.FindString(s.Key); {
+	case whole != nil:
+		if n := s.Wildcard(); n < 1 || n > stars {
+			d.report(key, "%s counts the * of subject, and %q has %d", s.Key, shorten(s.Subject), stars)
 		}
-	}
-	if rest := wildcardForm.ReplaceAllString(s.Key, ""); strings.Contains(rest, "{{") || strings.Contains(rest, "}}") {
+	case part != "" && part != s.Key:
+		d.report(key, "has %s among other text: a template is the whole key, such as {{wildcard(1)}}", shorten(part))
+	case part != "":
 		d.report(key, "has a template that is not known: write {{wildcard(1)}}")
-	} else if rest == s.Key {
+	default:
 		if problem := usableKey(s.Key); problem != "" {
 			d.report(key, "%s", problem)
 		}

@@ -115,10 +115,10 @@ func TestEveryValueOfAFullFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	c, warnings, err := ParseAll("full.yaml", data, nil)
-	if err != nil || len(warnings) > 0 {
+	if err != nil || len(warnings) != 1 || warnings[0].Path != "queues[1].limits.max_messages_per_key" { // beside sources
 		t.Fatal(err, warnings)
 	}
-	two := 2
+	one, two := 1, 2
 	critical := defaultQueue("critical")
 	critical.Levels, critical.LevelNames, critical.DefaultPriority = 3, []string{"high", "medium", "low"}, 1
 	critical.FairShare.Enabled = true
@@ -149,7 +149,7 @@ func TestEveryValueOfAFullFile(t *testing.T) {
 			Compress:             &Compress{Algorithm: "gzip", MinBytes: 2048},
 			ConcurrencyPerKey:    1,
 			OrderedKeys:          true,
-			Sources:              []Source{{Stream: "EVENTS", Subject: "events.*.>", Key: "{{wildcard(1)}}", Priority: 1}},
+			Sources:              []Source{{Stream: "EVENTS", Subject: "events.*.>", Key: "{{wildcard(1)}}", Priority: &one}},
 			Storage:              Storage{Type: "memory", Replicas: 3, Compression: "none"},
 		}},
 		Capsules: []Capsule{{
@@ -191,11 +191,11 @@ capsules:
 `)
 	got := fmt.Sprintln(
 		c.Coordination.Bucket, c.Coordination.LeaseTTL, c.Coordination.Replicas, c.Listen.AdminSocket,
-		c.Queues[0].DefaultPriority, c.Queues[1].DefaultPriority, c.Queues[2].DefaultPriority, c.Queues[2].Sources[0].Priority,
+		c.Queues[0].DefaultPriority, c.Queues[1].DefaultPriority, c.Queues[2].DefaultPriority, c.Queues[2].Sources[0].Priority == nil,
 		c.Queues[3].DefaultPriority, *c.Queues[3].DeadLetters.RetryPriority, c.Queues[4].FairShare.Enabled, c.Queues[5].FairShare.Enabled,
 		c.Queues[0].SingleActiveConsumer, c.Queues[1].SingleActiveConsumer, c.Queues[6].SingleActiveConsumer,
 	)
-	want := "fairlead-stage 15s 3 /tmp/x/admin.sock 1 1 4 4 1 0 true false true false true\n"
+	want := "fairlead-stage 15s 3 /tmp/x/admin.sock 1 1 4 true 1 0 true false true false true\n"
 	if got != want {
 		t.Errorf("got  %swant %s", got, want)
 	}
@@ -208,7 +208,8 @@ queues:
 - {name: q, fair_share: {enabled: false, weights: {a: 2}}}
 - {name: r, dead_letters: {evicted: true}}
 - {name: s, single_active_consumer: true, ack_wait: 5s}
-capsules: [{name: c, queues: [q, r, s]}]
+- {name: t, limits: {max_messages_per_key: 9}, sources: [{stream: S, subject: a.>}, {stream: S, subject: a.*.b}, {stream: T, subject: a.>}]}
+capsules: [{name: c, queues: [q, r, s, t]}]
 `), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -222,6 +223,8 @@ capsules: [{name: c, queues: [q, r, s]}]
 		"f.yaml:4:51: queues[1].fair_share.weights: have no effect while fair_share is off",
 		"f.yaml:5:37: queues[2].dead_letters.evicted: has no effect without limits.overflow: ring",
 		"f.yaml:6:53: queues[3].ack_wait: is 5s, below coordination.lease_ttl (10s): with a single active consumer its work waits for the lease all the same",
+		"f.yaml:7:44: queues[4].limits.max_messages_per_key: holds up a whole source while one of its keys is at the limit: use max_messages instead",
+		"f.yaml:7:106: queues[4].sources[1].subject: \"a.*.b\" and \"a.>\" of sources[0] can match one message: it is taken twice then",
 	}
 	diff(t, got, want)
 }

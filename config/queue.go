@@ -99,7 +99,18 @@ type Source struct {
 	Stream   string
 	Subject  string // filter with wildcards
 	Key      string // tenant key, or a template such as {{wildcard(1)}}; "" for none
-	Priority int    // level; defaults to the queue's default priority
+	Priority *int   // level; nil: none, as of messages that are published without a priority
+}
+
+// Wildcard returns which * of the source's subject is the key, counted from 1; 0
+// when the key is not taken from the subject.
+func (s Source) Wildcard() int {
+	m := wildcardForm.FindStringSubmatch(s.Key)
+	if m == nil {
+		return 0
+	}
+	n, _ := strconv.Atoi(m[1]) // up to three digits
+	return n
 }
 
 // Storage is how JetStream keeps a queue.

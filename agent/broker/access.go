@@ -31,7 +31,7 @@ func (c *Client) CheckAccess(ctx context.Context, queues []config.Queue, bucket 
 	}
 	checks := make([]func() []string, 0, len(queues)+1)
 	for _, q := range queues {
-		checks = append(checks, func() []string { return c.checkQueue(ctx, q) })
+		checks = append(checks, func() []string { return append(c.checkQueue(ctx, q), c.checkSources(ctx, q)...) })
 	}
 	checks = append(checks, func() []string { return c.checkBucket(ctx, bucket) })
 

@@ -45,12 +45,24 @@ var noHeaders = map[string]string{}
 func (m *Message) setHeaders(h nats.Header) bool {
 	var app map[string]string
 	usable := true
+	set := func(name, value string) {
+		if app == nil {
+			app = make(map[string]string, len(h)+2)
+		}
+		app[name] = value
+	}
 	for name, values := range h {
 		if len(values) == 0 {
 			continue
 		}
 		value := values[0]
 		switch {
+		case strings.EqualFold(name, headerOrigin):
+			if o, ok := parseOrigin(value); ok {
+				set(originStream, o.stream)
+				set(originSeq, o.seq)
+				set(originSubject, o.subject)
+			}
 		case hasPrefixFold(name, serverPrefix):
 		case strings.EqualFold(name, headerWeight):
 			m.Weight, usable = ParseWeight(value)
@@ -58,15 +70,14 @@ func (m *Message) setHeaders(h nats.Header) bool {
 			m.ID = value
 		case strings.EqualFold(name, headerSize):
 			m.size, _ = strconv.ParseInt(value, 10, 64)
+		case hasPrefixFold(name, originPrefix): // of a message that was moved
+			set(strings.ToLower(name), value)
 		case hasPrefixFold(name, ownPrefix):
 		case strings.EqualFold(name, headerType):
 			m.ContentType = value
 		case strings.EqualFold(name, headerEncoding) && m.setEncoding(value):
 		default:
-			if app == nil {
-				app = make(map[string]string, len(h))
-			}
-			app[strings.ToLower(name)] = value
+			set(strings.ToLower(name), value)
 		}
 	}
 	m.Headers = app

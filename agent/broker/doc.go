@@ -37,6 +37,12 @@
 // publishers put on subjects that no lane reads, a sweep finds, and [Client.Repair] moves to where it belongs: the copy is
 // stored first, once, and only then the original is deleted.
 //
+// # Sources
+//
+// A queue is fed from other streams by JetStream itself: a source of the queue's stream, whose transforms write the subjects
+// of lanes. What such a subject cannot say (a token that is no key as it stands, a > that stands for many tokens) a repair
+// makes good, once.
+//
 // # Guarantees
 //
 //   - A message that was stored is finished only by [Client.Finish]; a crash at any moment leaves it in the stream.
@@ -56,5 +62,7 @@
 //   - Between agents, returned messages come back in the order in which JetStream received the returns.
 //   - A repair stores one copy as long as whoever repeats it does so inside the queue's dedup window. In a queue that is
 //     full of nothing but messages on unusable subjects it has no room to work; raise the limit for a moment.
+//   - After a crash of the server, events of a source that were taken within about two minutes before can come again, also
+//     when they are finished. A source whose level or key is changed can bring what it takes in that instant twice.
 //   - An acknowledged write is on disk within the server's sync interval, not at once.
 package broker

@@ -114,8 +114,12 @@ func (r *repair) all(ctx context.Context, subject string) error {
 
 // move stores m at its canonical place and deletes the original.
 func (r *repair) move(ctx context.Context, m *stored) error {
-	level, token, flaws := canonical(r.queue.Levels, strings.TrimPrefix(m.Subject, r.prefix))
+	from, sourced := originOf(m.Header)
+	level, token, flaws := canonical(r.queue.Levels, strings.TrimPrefix(m.Subject, r.prefix), sourced)
 	header, expired := repairedHeader(m, time.Now())
+	if sourced {
+		from.keep(header)
+	}
 	if !expired {
 		to := &nats.Msg{Subject: r.prefix + level + "." + token, Header: header, Data: m.Data}
 		if size := int64(to.Size()); size > r.c.MaxPayload() {
@@ -162,16 +166,24 @@ func (c *Client) remove(ctx context.Context, queue, stream string, seq uint64) F
 // flaws says what of an odd subject could not be used.
 type flaws struct{ level, key bool }
 
-// canonical returns the class and key tokens under which a message belongs whose tokens are not canonical.
-func canonical(levels int, rest string) (classToken, keyToken string, f flaws) {
+// canonical returns the class and key tokens under which a message belongs whose tokens are not canonical. The key of one
+// that a source brought is a token of some other subject: what follows it does not matter, and what is no token of ours is a
+// key as it stands.
+func canonical(levels int, rest string, sourced bool) (classToken, keyToken string, f flaws) {
 	classToken, keyToken, _ = strings.Cut(rest, ".")
 	if _, ok := classLevel(classToken); !ok {
 		classToken, f.level = Class(levels-1), true
 	}
-	if _, ok := DecodeKey(keyToken); !ok {
-		keyToken, f.key = unkeyedToken, true
+	if sourced {
+		keyToken, _, _ = strings.Cut(keyToken, ".")
 	}
-	return classToken, keyToken, f
+	if _, ok := DecodeKey(keyToken); ok {
+		return classToken, keyToken, f
+	}
+	if token, err := EncodeKey(keyToken); sourced && err == nil {
+		return classToken, token, f
+	}
+	return classToken, unkeyedToken, flaws{f.level, true}
 }
 
 const (

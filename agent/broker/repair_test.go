@@ -57,7 +57,7 @@ func TestCanonical(t *testing.T) {
 		{"x.y.z", "p2", "_", flaws{level: true, key: true}},
 		{"hello", "p2", "_", flaws{level: true, key: true}},
 	} {
-		class, key, flaws := canonical(3, tt.rest)
+		class, key, flaws := canonical(3, tt.rest, false)
 		if class != tt.class || key != tt.key || flaws != tt.flaws {
 			t.Errorf("%s belongs to %s.%s %+v, want %s.%s %+v", tt.rest, class, key, flaws, tt.class, tt.key, tt.flaws)
 		}

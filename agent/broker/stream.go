@@ -42,6 +42,9 @@ func (c *Client) EnsureStream(ctx context.Context, q config.Queue) error {
 	if sameConfig(have, want) {
 		return nil
 	}
+	if err := c.goOn(ctx, stream.CachedInfo(), want.Sources); err != nil {
+		return fmt.Errorf("broker: stream %s: %w", name, translate(err))
+	}
 	if _, err := c.updateStream(ctx, want); err != nil {
 		return fmt.Errorf("broker: stream %s cannot be changed to what the file says: %w", name, translate(err))
 	}
@@ -74,6 +77,7 @@ func (c *Client) streamConfig(q config.Queue) jetstream.StreamConfig {
 			HeadersOnly: true,
 		},
 	}
+	cfg.Sources = c.names.sources(q)
 	if q.Storage.Type == "memory" {
 		cfg.Storage = jetstream.MemoryStorage
 	}
@@ -105,6 +109,7 @@ func mergeConfig(have, want jetstream.StreamConfig) jetstream.StreamConfig {
 	m.Storage, m.Compression = want.Storage, want.Compression
 	m.MaxMsgsPerSubject = unlimited(want.MaxMsgsPerSubject)
 	m.DiscardNewPerSubject = want.DiscardNewPerSubject
+	m.Sources = mergeSources(have.Sources, want.Sources)
 	return m
 }
 
@@ -112,7 +117,7 @@ func sameConfig(a, b jetstream.StreamConfig) bool {
 	if (a.RePublish == nil) != (b.RePublish == nil) || a.RePublish != nil && *a.RePublish != *b.RePublish {
 		return false
 	}
-	if len(a.Subjects) != len(b.Subjects) {
+	if len(a.Subjects) != len(b.Subjects) || !sameSources(a.Sources, b.Sources) {
 		return false
 	}
 	for i := range a.Subjects {
