@@ -5,6 +5,7 @@
 //	             ├─ pull ──> dispatch (one per capsule) ──> broker
 //	             └─ settle ─> delivery (the book) ────────> broker
 //	admin socket ── status, drain          group: heartbeats, definitions in force
+//	                                       leases: who is a queue's single active consumer
 //
 // The parts do not know each other; what connects them is here. An [Agent] is started once and stopped once.
 //
@@ -13,6 +14,8 @@
 //   - Start returns when the sockets answer. If NATS is away then, publishes are told and pulls wait until it is back.
 //   - The definition of a queue that is in force is put into effect before the first message is taken, and whenever it
 //     changes: first the stream, then the capsules.
+//   - A capsule takes from a queue with a single active consumer only while it holds that queue's lease; it stands for it
+//     while it has demand, and releases it as soon as nothing is in flight when it drains.
 //   - Drain takes nothing more, lets apps settle, and gives back the rest. Publishing works until the sockets close.
 //   - After Stop no goroutine and no socket file of the agent is left, and what apps held has gone back.
 package agent

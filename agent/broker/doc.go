@@ -37,6 +37,12 @@
 // publishers put on subjects that no lane reads, a sweep finds, and [Client.Repair] moves to where it belongs: the copy is
 // stored first, once, and only then the original is deleted.
 //
+// # Tenures
+//
+// The lanes of a queue with a single active consumer belong to a [Tenure] and carry its fence in their names. They are serial:
+// one message at a time, and one that is backing off is not overtaken. Before the first of them is made, what the holder
+// before left behind is counted as attempts and removed.
+//
 // # Sources
 //
 // A queue is fed from other streams by JetStream itself: a source of the queue's stream, whose transforms write the subjects
@@ -52,6 +58,7 @@
 //   - A message that arrives for a question that was given up is reported or returned, never dropped.
 //   - No byte of a key changes a subject's number of tokens, a filter or a consumer's name: keys are encoded reversibly
 //     and injectively ([EncodeKey]).
+//   - What was taken in a tenure that is over is neither finished nor returned, and leaves no record.
 //   - A returned message is not delivered before its not-before time, also when its lane was made again or the server
 //     restarted, as long as the bucket is there.
 //

@@ -30,6 +30,12 @@
 // are backing off) is asked again at growing intervals. Before the first sweep of a queue has ended, nothing is taken from
 // it, or from a queue behind it: what waited before is not to be overtaken by what a wake-up happens to tell of.
 //
+// # Single active consumers
+//
+// From a queue with a single active consumer a capsule takes only in a tenure, one message at a time; outside of one it
+// skips the queue. A message that is backing off is not overtaken in its lane. When the queue is to be handed over, nothing
+// more is taken, and [Options].Idle is told when nothing is out.
+//
 // # Guarantees
 //
 //   - While a higher queue or level is believed to have work, nothing lower is taken (but for the starvation guard).
