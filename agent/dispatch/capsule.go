@@ -33,8 +33,9 @@ type Options struct {
 	// nil.
 	Demand func(bool)
 	// Want is told whether the capsule wants the lease of a queue with a single active consumer: while it has demand and
-	// does not drain, and as long as a message of the queue is out. Idle is told, once or more often, that nothing of a
-	// queue is out and nothing will be taken, after SetHandOver. Neither may block; both may be nil.
+	// does not drain, and as long as a message of the queue is out, or on its way here or back. Idle is told, once or more
+	// often, after SetHandOver, that nothing of a queue is, and that nothing will be taken. Neither may block; both may be
+	// nil.
 	Want func(queue string, want bool)
 	Idle func(queue string)
 }
@@ -192,7 +193,7 @@ func (c *Capsule) tellWants() {
 	}
 	for _, q := range c.core.queues {
 		name := q.layout.Queue
-		want := q.layout.Single && (c.demand && !c.core.draining || c.core.out[name] > 0)
+		want := c.core.wantsLease(q, c.demand)
 		if want != c.wants[name] {
 			c.wants[name] = want
 			c.o.Want(name, want)

@@ -29,7 +29,7 @@ type effects interface {
 	repair(q *queue, odd []string)
 	// headFound passes on to core.headFound what source.Head reported.
 	headFound(lane *broker.Lane, seq uint64)
-	// giveBack returns a message that nobody wants any more.
+	// giveBack returns a message that nobody wants any more. Exactly one core.cameBack follows.
 	giveBack(m *broker.Message)
 	// idle says that nothing of a queue is out, and nothing will be taken: its lease can be handed over.
 	idle(queue string)
@@ -79,6 +79,7 @@ type core struct {
 	pulls     []*pull        // in the order in which they came
 	inFlight  int            // assigned to a pull, and not released
 	out       map[string]int // the same, by queue
+	back      map[string]int // by queue: messages that were never in the app's hands and are on their way back
 	round     *round
 	timers    timers
 	connected bool
@@ -103,7 +104,7 @@ type coreOptions struct {
 
 func newCore(src source, eff effects, o coreOptions) *core {
 	return &core{coreOptions: o, src: src, eff: eff, rng: rand.New(rand.NewPCG(o.seed, 1)), byRef: map[*broker.Lane]*lane{},
-		out: map[string]int{}, backsOff: map[string]bool{}, handOver: map[string]bool{}}
+		out: map[string]int{}, back: map[string]int{}, backsOff: map[string]bool{}, handOver: map[string]bool{}}
 }
 
 // ask adds a pull.

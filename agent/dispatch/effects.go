@@ -75,7 +75,7 @@ func (c *Capsule) giveBack(m *broker.Message) {
 		if err != nil && !errors.Is(err, broker.ErrTenureOver) { // JetStream gives it to somebody by itself, when it has not heard of it for long enough
 			at = time.Now().Add(m.AckWait)
 		}
-		c.Returned(m, at)
+		c.box.put(func(k *core, now time.Time) { k.cameBack(m, at, now) })
 		c.returns.add(-1)
 	})
 }

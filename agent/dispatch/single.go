@@ -51,13 +51,26 @@ func (c *core) setHandOver(name string, on bool, now time.Time) {
 	c.pump(now)
 }
 
+// unfinished tells whether something of the queue's tenure is under way yet: a message that is out, on its way here, or on
+// its way back. A tenure that ended now would leave it behind like a crash: it could not be put on record any more that
+// the app never had it, and the next holder would count it as an attempt.
+func (c *core) unfinished(q *queue) bool {
+	return c.busy(q) || c.back[q.layout.Queue] > 0 || c.holds(q)
+}
+
+// wantsLease tells whether the capsule wants a queue's lease: while it has demand and does not drain, and as long as
+// something is under way.
+func (c *core) wantsLease(q *queue, demand bool) bool {
+	return q.layout.Single && (demand && !c.draining || q.layout.Tenure != nil && c.unfinished(q) || c.out[q.layout.Queue] > 0)
+}
+
 // tellIdle says so once nothing is out of a queue that is handed over.
 func (c *core) tellIdle() {
 	if len(c.handOver) == 0 {
 		return
 	}
 	for _, q := range c.queues {
-		if q.layout.Tenure != nil && c.handOver[q.layout.Queue] && !c.busy(q) && !c.holds(q) {
+		if q.layout.Tenure != nil && c.handOver[q.layout.Queue] && !c.unfinished(q) {
 			c.eff.idle(q.layout.Queue)
 		}
 	}
@@ -79,7 +92,17 @@ func (c *core) giveBack(m *broker.Message) {
 		l.blocked, l.maybeOut, l.blockedUntil = true, true, time.Unix(1<<40, 0)
 		c.refresh(l.slot)
 	}
+	c.back[m.Queue]++
 	c.eff.giveBack(m)
+}
+
+// cameBack says that a message of giveBack waits in its lane again, from a time on.
+func (c *core) cameBack(m *broker.Message, at, now time.Time) {
+	if c.back[m.Queue]--; c.back[m.Queue] == 0 {
+		delete(c.back, m.Queue)
+	}
+	c.returned(m.Queue, broker.Address{Class: m.Lane.Class, Key: m.Key}, at, now)
+	c.pump(now)
 }
 
 // putOff remembers when the lane's returned message is available. In a serial lane nothing overtakes it until then.

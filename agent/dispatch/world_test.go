@@ -357,7 +357,7 @@ func (a *simAgent) giveBack(m *broker.Message) {
 	w.after(w.delay(), func() {
 		w.putBack(m)
 		w.after(w.delay(), func() {
-			a.core.returned(m.Queue, m.Lane.Address, time.Time{}, w.now)
+			a.core.cameBack(m, time.Time{}, w.now)
 			a.step()
 		})
 	})
