@@ -1,0 +1,51 @@
+package dispatch
+
+import (
+	"testing"
+	"time"
+
+	"github.com/fairlead/fairlead/agent/broker"
+)
+
+// What is on its way to the capsule, or back from it, is finished before the lease goes: a holder that let go of it earlier
+// could not put on record that no app ever had the message, and the next holder would count it as an attempt.
+func TestLeaseIsWantedUntilAllIsBack(t *testing.T) {
+	for name, begin := range map[string]func(a *simAgent){
+		"drain":    func(a *simAgent) { a.core.drain(a.w.now) },
+		"app gone": func(a *simAgent) { a.core.cancel(a.core.pulls[0], a.w.now) },
+		"hand-over": func(a *simAgent) {
+			a.core.setHandOver("q", true, a.w.now)
+			a.core.cancel(a.core.pulls[0], a.w.now)
+		},
+	} {
+		w := newWorld(t, 60)
+		q := single(def("q", 1, 0, false, nil))
+		a := w.agent(4, q)
+		a.hold(q, 3)
+		got := 0
+		a.pull(1, time.Minute, func(m []*broker.Message) { got += len(m); a.release(m); a.step() })
+		w.run(time.Second, func() bool { return w.empty > 0 }) // it has looked
+		m := w.publish("q", 0, "", 0)
+		asked := w.pulls
+		w.run(time.Second, func() bool { return w.pulls > asked && len(w.lane("q", broker.Address{Class: "p0"}).messages) == 0 })
+		begin(a)
+		a.step()
+		wants := func() bool {
+			return a.core.wantsLease(a.core.queueNamed("q"), len(a.core.pulls) > 0 && name != "app gone")
+		}
+		for i := 0; got == 0 && len(w.lane("q", broker.Address{Class: "p0"}).messages) == 0; i++ {
+			if !wants() || a.idleTold["q"] {
+				t.Fatalf("%s: the lease is let go (idle told: %t) while message %d is on its way", name, a.idleTold["q"], m.Seq)
+			}
+			steps := 0
+			w.run(time.Second, func() bool { steps++; return steps > 1 })
+		}
+		w.run(5*time.Second, func() bool { return false })
+		if name != "hand-over" && wants() || name == "hand-over" && !a.idleTold["q"] {
+			t.Errorf("%s: the lease is kept for ever", name)
+		}
+		if len(a.core.back)+len(a.core.out) > 0 {
+			t.Errorf("%s: %v are on their way back and %v out in the end", name, a.core.back, a.core.out)
+		}
+	}
+}
