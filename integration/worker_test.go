@@ -41,7 +41,8 @@ type worker struct {
 
 // habits are how a worker works.
 type habits struct {
-	name string // "" is app
+	name    string // "" is app
+	capsule string // "" is main
 	// handle works on one message and says what is to become of it; nothing is: not to be settled. Nil acks at once. It
 	// returns when ctx ends: the app has crashed, or its session is over.
 	handle func(ctx context.Context, d api.Delivery) api.Settlement
@@ -53,6 +54,9 @@ func (a *agent) work(log *history.Log, h habits) *worker {
 	w := &worker{habits: h, a: a, log: log, done: make(chan struct{}), quit: make(chan struct{})}
 	if w.name == "" {
 		w.name = "app"
+	}
+	if w.capsule == "" {
+		w.capsule = "main"
 	}
 	if w.handle == nil {
 		w.handle = func(context.Context, api.Delivery) api.Settlement { return api.Settlement{Result: api.Ack} }
@@ -157,7 +161,7 @@ func (w *worker) serve(ctx context.Context, session string) {
 }
 
 func (w *worker) pull(ctx context.Context, session string) ([]api.Delivery, error) {
-	answer, err := w.request(ctx, http.MethodPost, "/v1/capsules/main/pull?max=1&wait=1s&session="+session, nil)
+	answer, err := w.request(ctx, http.MethodPost, "/v1/capsules/"+w.capsule+"/pull?max=1&wait=1s&session="+session, nil)
 	if err != nil {
 		return nil, err
 	}
