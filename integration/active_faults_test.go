@@ -102,7 +102,7 @@ func TestTheServerIsKilledUnderTwoAgents(t *testing.T) {
 		eventually(t, "work flows", patience, func() bool { return len(log.History().Hands) > before+100 })
 		server.kill()
 		if i%2 == 1 {
-			time.Sleep(leaseTTL + 500*time.Millisecond) // the outage outlasts the lease
+			time.Sleep(3 * leaseTTL) // the outage outlasts the lease
 		}
 		server.start()
 		back := log.Now()

@@ -233,10 +233,11 @@ func readSecret(path string) (string, error) {
 	return strings.TrimSpace(string(b)), err
 }
 
-// reconnectDelay is the back-off between tries: 50 ms, doubled up to 5 s, with a quarter of jitter either way.
+// reconnectDelay is the back-off between tries: 50 ms, doubled up to 1 s, with a quarter of jitter either way. Longer ones
+// would be felt: nobody works on an ordered queue between the server's return and the first agent's.
 func reconnectDelay(try int) time.Duration {
 	d := 50 * time.Millisecond << min(try, 7)
-	d = min(d, 5*time.Second)
+	d = min(d, time.Second)
 	return d*3/4 + mathrand.N(d/2)
 }
 
