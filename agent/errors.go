@@ -24,7 +24,7 @@ func publishError(queue string, err error) error {
 	case err == nil:
 		return nil
 	case errors.As(err, &full):
-		return &api.Error{Code: api.CodeQueueFull, Reason: full.Reason, Message: fmt.Sprintf("queue %s is full (%s): publish again when work is done, or raise the limit", queue, full.Reason)}
+		return &api.Error{Code: api.CodeQueueFull, Reason: full.Reason, Message: fullMessage(queue, full.Reason)}
 	case errors.Is(err, broker.ErrInvalidKey):
 		return &api.Error{Code: api.CodeInvalidKey, Message: err.Error()}
 	case errors.Is(err, broker.ErrTooLarge):
@@ -35,6 +35,13 @@ func publishError(queue string, err error) error {
 		return &api.Error{Code: api.CodeBroker, Message: fmt.Sprintf("NATS is there, but nothing stores messages of queue %s: its stream is missing (run setup, or restart an agent that may make it), or JetStream is not enabled", queue)}
 	}
 	return brokerError(err)
+}
+
+func fullMessage(queue, reason string) string {
+	if reason == "lower_than_all" {
+		return fmt.Sprintf("queue %s is full (%s), and all that waits there ranks above this message: publish it again when work is done, or at a higher level", queue, reason)
+	}
+	return fmt.Sprintf("queue %s is full (%s): publish again when work is done, or raise the limit", queue, reason)
 }
 
 // brokerError translates the broker's errors for everybody else.

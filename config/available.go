@@ -23,7 +23,6 @@ var pendingAgent = []pending[Config]{
 }
 
 var pendingQueue = []pending[Queue]{
-	{"limits.overflow", func(q *Queue) bool { return q.Limits.Overflow == OverflowRing }, "reject"},
 	{"dead_letters.enabled", nil, ""},
 	{"dead_letters.max_age", nil, ""},
 	{"dead_letters.retry_priority", nil, ""},

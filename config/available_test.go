@@ -21,7 +21,7 @@ func TestUnavailableSettingsAreRefusedNotIgnored(t *testing.T) {
 		{"root", "readiness: {broker: true}", ""},
 		{"root", "coordination: {lease_ttl: 5s}", ""},
 		{"queue", "single_active_consumer: true", ""},
-		{"queue", "limits: {max_messages: 5, overflow: ring}", "4:39: queues[0].limits.overflow: not available yet in this version; remove it or write reject"},
+		{"queue", "limits: {max_messages: 5, overflow: ring}", ""},
 		{"queue", "limits: {max_messages: 5, max_bytes: 1GiB, max_messages_per_key: 2, max_payload: 1MiB, overflow: reject}", ""},
 		{"queue", "limits: {overflow: none}", ""},
 		{"queue", "dead_letters: {enabled: true}", "4:27: queues[0].dead_letters.enabled: not available yet in this version; remove it"},

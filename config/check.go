@@ -43,8 +43,8 @@ func finishLimits(d *decoder, at string, l *Limits) {
 	switch {
 	case l.Overflow == OverflowNone && limited:
 		d.report(overflow, "is none, and there are limits: write reject or ring, or remove the limits")
-	case l.Overflow == OverflowRing && l.MaxMessages == 0 && l.MaxBytes == 0 && d.sound(join(at, "max_messages"), join(at, "max_bytes")):
-		d.report(overflow, "is ring, and there is no limit to keep: write max_messages or max_bytes")
+	case l.Overflow == OverflowRing && !limited && d.sound(join(at, "max_messages"), join(at, "max_bytes"), join(at, "max_messages_per_key")):
+		d.report(overflow, "is ring, and there is no limit to keep: write max_messages, max_bytes or max_messages_per_key")
 	}
 	if d.sound(payload, join(at, "max_bytes")) && l.MaxBytes > 0 && l.MaxPayload > l.MaxBytes {
 		d.report(payload, "is %s, and a message that big would not fit into max_bytes (%s)", formatSize(l.MaxPayload), formatSize(l.MaxBytes))
@@ -122,6 +122,30 @@ func finishSource(d *decoder, at string, s *Source) {
 	}
 }
 
+// checkRing refuses what cannot make room: what goes is taken as a worker would
+// take it, which is not possible where workers take one at a time.
+func checkRing(d *decoder, at string, q *Queue) {
+	overflow := join(at, "limits", "overflow")
+	if q.Limits.Overflow != OverflowRing || !d.sound(overflow) {
+		return
+	}
+	for _, s := range []struct {
+		name string
+		set  bool
+	}{
+		{"single_active_consumer", q.SingleActiveConsumer},
+		{"ordered_keys", q.OrderedKeys},
+		{"concurrency_per_key", q.ConcurrencyPerKey > 0},
+	} {
+		if s.set {
+			d.report(overflow, "is ring, which does not go together with %s: write reject, or remove %s", s.name, s.name)
+		}
+	}
+	if q.Limits.MaxMessagesPerKey > 0 && !q.FairShare.Enabled {
+		d.warn(join(at, "limits", "max_messages_per_key"), "is kept by refusing, although overflow is ring: only with fair_share can one tenant's oldest message be taken")
+	}
+}
+
 // finishConfig checks what spans the sections of a file, and fills in what one
 // takes from another.
 func finishConfig(d *decoder, _ string, c *Config) {
@@ -129,6 +153,9 @@ func finishConfig(d *decoder, _ string, c *Config) {
 	checkNames(d, "queues", len(c.Queues), func(i int) string { return c.Queues[i].Name })
 	checkNames(d, "capsules", len(c.Capsules), func(i int) string { return c.Capsules[i].Name })
 	checkCapsules(d, c)
+	for i := range c.Queues {
+		checkRing(d, index("queues", i), &c.Queues[i])
+	}
 	if !d.isSet("coordination.bucket") {
 		c.Coordination.Bucket = defaultBucket
 		if c.NATS.Prefix != defaultPrefix {

@@ -122,6 +122,8 @@ func TestEveryValueOfAFullFile(t *testing.T) {
 	critical := defaultQueue("critical")
 	critical.Levels, critical.LevelNames, critical.DefaultPriority = 3, []string{"high", "medium", "low"}, 1
 	critical.FairShare.Enabled = true
+	critical.Limits.MaxMessages, critical.Limits.Overflow = 7, OverflowRing
+	critical.DeadLetters.Evicted = true
 	diff(t, c, &Config{
 		Agent: Agent{ID: "orders-7f9c", DrainTimeout: 31 * time.Second, PollInterval: 300 * time.Millisecond},
 		NATS: NATS{
@@ -140,9 +142,9 @@ func TestEveryValueOfAFullFile(t *testing.T) {
 			Name: "orders", Revision: 4, Levels: 3, DefaultPriority: 2, StarvationGuard: 10,
 			FairShare:            FairShare{Enabled: true, Weights: map[string]Weight{"acme": 3000, "b.c": 125, "": 1}, KeyFrom: &KeyFrom{Header: "X-Tenant"}},
 			SingleActiveConsumer: true,
-			Limits:               Limits{MaxMessages: 100000, MaxBytes: 1 << 30, MaxMessagesPerKey: 500, MaxPayload: 1 << 20, Overflow: OverflowRing},
+			Limits:               Limits{MaxMessages: 100000, MaxBytes: 1 << 30, MaxMessagesPerKey: 500, MaxPayload: 1 << 20, Overflow: OverflowReject},
 			Retry:                Retry{MaxAttempts: 7, Backoff: []time.Duration{time.Second, 90 * time.Second}, Jitter: 0.5},
-			DeadLetters:          DeadLetters{Enabled: true, MaxAge: 48 * time.Hour, RetryPriority: &two, Evicted: true},
+			DeadLetters:          DeadLetters{Enabled: true, MaxAge: 48 * time.Hour, RetryPriority: &two},
 			AckWait:              20 * time.Second,
 			TTL:                  time.Hour,
 			DedupWindow:          5 * time.Minute,

@@ -64,6 +64,7 @@ type Client struct {
 	serial   atomic.Uint64
 	scans    scans
 	holds    holds
+	rings    rings
 	create   chan struct{} // a slot for each lane that may be in the making
 
 	// Live is asked whether a message that was just taken is already in this agent's hands, because its lane was made
@@ -140,6 +141,7 @@ func (c *Client) init() (err error) {
 	c.Notify(c.bucket.connection)
 	c.attempts = newAttempts(c)
 	c.bucket.Subscribe(attemptsPrefix, c.attempts.apply)
+	c.rings.start(c)
 	return nil
 }
 
@@ -334,6 +336,7 @@ func (c *Client) Names() Names { return c.names }
 
 // Close ends the connection and stops the embedded server. What is in flight is given up. It can be called twice.
 func (c *Client) Close() {
+	c.rings.close()
 	c.bucket.Stop()
 	c.deletes.close()
 	c.writes.close()

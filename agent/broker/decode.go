@@ -19,6 +19,8 @@ func (c *Client) decode(lane *Lane, m *nats.Msg, meta *nats.MsgMetadata) *Messag
 		EnqueuedAt: meta.Timestamp,
 		AckWait:    lane.Layout.AckWait,
 		Lane:       lane,
+		bytes:      int64(m.Size() - len(m.Reply)),
+		headed:     len(m.Header) > 0,
 		reply:      m.Reply,
 		delivered:  meta.NumDelivered,
 		cseq:       meta.Sequence.Consumer,

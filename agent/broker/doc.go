@@ -49,9 +49,19 @@
 // of lanes. What such a subject cannot say (a token that is no key as it stands, a > that stands for many tokens) a repair
 // makes good, once.
 //
+// # Full queues
+//
+// JetStream refuses what does not fit ([FullError]). With overflow: ring the publishing agent then makes room: a hunt
+// decides who has to go and takes them through their lanes, so that they are in nobody else's hands, and only then they are
+// deleted and the newcomer is stored. Agents take turns at that, by a record in the bucket.
+//
+//	publish ──refused──> turn ──> hunt: look, take ──> delete ──> publish
+//
 // # Guarantees
 //
-//   - A message that was stored is finished only by [Client.Finish]; a crash at any moment leaves it in the stream.
+//   - No limit is overshot, and what was accepted is stored. What a full queue evicts was waiting: it was in nobody's hands,
+//     and did not back off. As many are evicted as newcomers needed room, and they are the oldest of the lowest levels.
+//   - A message that was stored is finished only by [Client.Finish], or evicted; a crash at any moment leaves it in the stream.
 //   - [Finished] is reported at most once per message, whoever finishes it, unless the connection broke over a finish: then
 //     the one who repeats it takes the credit, even if somebody else was faster.
 //   - Every question to a lane gets exactly one answer, also when the connection breaks or the lane is lost.
@@ -71,5 +81,10 @@
 //     full of nothing but messages on unusable subjects it has no room to work; raise the limit for a moment.
 //   - After a crash of the server, events of a source that were taken within about two minutes before can come again, also
 //     when they are finished. A source whose level or key is changed can bring what it takes in that instant twice.
+//   - After a lane was made again, what another agent is running looks as if it waited, to an eviction too: that agent
+//     finishes its work, and is told that the message was finished before.
+//   - Of several messages that were returned to one lane, the one that was returned first is the first to be evicted. What a
+//     dead agent had is as good as waiting a second after its acknowledgement wait at the latest. Without the bucket, two
+//     agents that make room at the same moment may evict from a level that is not the lowest.
 //   - An acknowledged write is on disk within the server's sync interval, not at once.
 package broker

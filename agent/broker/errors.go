@@ -30,8 +30,16 @@ var (
 
 // FullError says which limit refused a message. It wraps [ErrQueueFull].
 type FullError struct {
-	Reason string // max_messages | max_bytes | max_messages_per_key
+	Reason string // max_messages | max_bytes | max_messages_per_key | lower_than_all
 }
+
+// The reasons of a FullError.
+const (
+	fullMessages = "max_messages"
+	fullBytes    = "max_bytes"
+	fullKey      = "max_messages_per_key"
+	fullLower    = "lower_than_all"
+)
 
 // Error implements error.
 func (e *FullError) Error() string { return ErrQueueFull.Error() + ": " + e.Reason }

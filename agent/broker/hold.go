@@ -84,6 +84,13 @@ func (h *holds) finish(m *Message) {
 	h.next = (h.next + 1) % finishedMost
 }
 
+// has tells whether a message is in the agent's hands.
+func (h *holds) has(queue string, seq uint64) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.taken[attemptKey{queue, seq}] != nil
+}
+
 // letGo ends the agent's hold on a message.
 func (m *Message) letGo() {
 	if m.hold == nil || !m.hold.ended.CompareAndSwap(false, true) {

@@ -29,12 +29,9 @@ func (c *Client) ensureLane(ctx context.Context, lane *Lane) error {
 			return err
 		}
 	}
-	info, err := c.makeLane(ctx, lane)
-	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		return fmt.Errorf("%w (%s)", ErrStreamMissing, lane.stream)
-	}
+	info, err := c.lane(ctx, lane)
 	if err != nil {
-		return fmt.Errorf("broker: lane %s: %w", lane.name, translate(err))
+		return err
 	}
 	c.metrics.LanesMade.Add(1)
 	if info.Delivered.Consumer == 0 {
@@ -43,6 +40,18 @@ func (c *Client) ensureLane(ctx context.Context, lane *Lane) error {
 		}
 	}
 	return nil
+}
+
+// lane makes a lane's consumer, or finds it, and says what JetStream knows of it.
+func (c *Client) lane(ctx context.Context, lane *Lane) (*jetstream.ConsumerInfo, error) {
+	info, err := c.makeLane(ctx, lane)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		return nil, fmt.Errorf("%w (%s)", ErrStreamMissing, lane.stream)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("broker: lane %s: %w", lane.name, translate(err))
+	}
+	return info, nil
 }
 
 // makeLane creates first. Only a consumer whose server is dead is deleted, and only after a pause and a second try:

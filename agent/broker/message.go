@@ -33,6 +33,8 @@ type Message struct {
 	cseq      uint64    // its number in this lane's consumer
 	hold      *hold     // nil for a message that was not admitted
 	heldUntil time.Time // when it may be delivered, if it was not admitted for that
+	bytes     int64     // of its subject, headers and payload, as they are stored
+	headed    bool      // it is stored with headers
 }
 
 // Finish is the outcome of finishing a message.

@@ -2,7 +2,7 @@ package broker
 
 import "sync/atomic"
 
-// Metrics counts what happens between the agent and JetStream. All fields only grow.
+// Metrics counts what happens between the agent and JetStream. All numbers only grow.
 type Metrics struct {
 	LanePulls      atomic.Uint64 // questions to lanes
 	EmptyPulls     atomic.Uint64 // answered with nothing
@@ -15,6 +15,8 @@ type Metrics struct {
 	Refreshed      atomic.Uint64 // messages of a lane made anew that this agent was already running
 	Published      atomic.Uint64
 	Duplicates     atomic.Uint64
+	Refused        Counts // publishes that a limit refused, by queue and reason
+	Evicted        Counts // messages that made room for others, by queue and level
 	Wakeups        atomic.Uint64
 	Sweeps         atomic.Uint64
 	Repaired       atomic.Uint64 // messages moved from a subject that was not canonical

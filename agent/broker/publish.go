@@ -61,8 +61,9 @@ func (c *Client) PublishAsync(q config.Queue, p Publication, done func(Receipt, 
 	if level < 0 {
 		level = q.DefaultPriority
 	}
-	c.store(m, 1, false, func(ack pubAck, err error) {
+	c.storeOrMakeRoom(newcomer{queue: q, level: level, msg: m}, func(ack pubAck, err error) {
 		if err != nil {
+			c.refused(q.Name, err)
 			done(Receipt{}, err)
 			return
 		}
@@ -174,11 +175,11 @@ func refusal(a pubAck) error {
 	e := a.Error
 	switch {
 	case e.ErrCode == 10077 && strings.Contains(e.Description, "messages per subject"):
-		return &FullError{Reason: "max_messages_per_key"}
+		return &FullError{Reason: fullKey}
 	case e.ErrCode == 10077 && strings.Contains(e.Description, "maximum messages"):
-		return &FullError{Reason: "max_messages"}
+		return &FullError{Reason: fullMessages}
 	case e.ErrCode == 10077 && strings.Contains(e.Description, "maximum bytes"):
-		return &FullError{Reason: "max_bytes"}
+		return &FullError{Reason: fullBytes}
 	case e.ErrCode == 10071, e.ErrCode == 10164:
 		return ErrConflict
 	case e.ErrCode == 10054:

@@ -188,7 +188,6 @@ func canonical(levels int, rest string, sourced bool) (classToken, keyToken stri
 
 const (
 	headerTTL = "Nats-TTL"
-	fullKey   = "max_messages_per_key" // of a FullError
 	// repairMark begins the id of a repaired message. It is no escape, because those are in upper case.
 	repairMark = "=repair:"
 )

@@ -21,7 +21,7 @@ const patience = 20 * time.Second
 // rig is one agent's side of a queue on an embedded server.
 type rig struct {
 	*Client
-	t *testing.T
+	t testing.TB
 	q config.Queue
 }
 
@@ -42,7 +42,7 @@ func definition(change func(*config.Queue)) config.Queue {
 func arrivalOrder(q *config.Queue) { q.FairShare.Enabled = false }
 
 // newRig starts a server that listens on a free port, an agent in it, the bucket and the queue's stream.
-func newRig(t *testing.T, change func(*config.Queue)) *rig {
+func newRig(t testing.TB, change func(*config.Queue)) *rig {
 	t.Helper()
 	c := connect(t, config.NATS{Embedded: &config.Embedded{StoreDir: t.TempDir(), Listen: "127.0.0.1:0"}, Prefix: "fl"})
 	return (&rig{c, t, definition(change)}).setUp()
@@ -55,7 +55,7 @@ func (r *rig) another() *rig {
 	return (&rig{c, r.t, r.q}).setUp()
 }
 
-func connect(t *testing.T, cfg config.NATS) *Client {
+func connect(t testing.TB, cfg config.NATS) *Client {
 	t.Helper()
 	bucket := "fairlead"
 	if cfg.Prefix != "fl" {
@@ -95,14 +95,14 @@ func (r *rig) define(q config.Queue) {
 func (r *rig) layout() Layout { return NewLayout(r.q) }
 
 // within is a context that ends before the test's patience does.
-func within(t *testing.T) context.Context {
+func within(t testing.TB) context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	t.Cleanup(cancel)
 	return ctx
 }
 
 // wait returns what comes out of ch.
-func wait[T any](t *testing.T, ch <-chan T, what string) T {
+func wait[T any](t testing.TB, ch <-chan T, what string) T {
 	t.Helper()
 	select {
 	case v := <-ch:
@@ -114,7 +114,7 @@ func wait[T any](t *testing.T, ch <-chan T, what string) T {
 }
 
 // until asks again and again, for what nobody announces.
-func until(t *testing.T, what string, ok func() bool) {
+func until(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(patience); !ok(); time.Sleep(2 * time.Millisecond) {
 		if time.Now().After(end) {
