@@ -148,7 +148,8 @@ type ring struct {
 	layout    Layout
 	strange   []string
 	strangeAt time.Time
-	burst     int // newcomers that are tried at once
+	burst     int           // newcomers that are tried at once
+	within    config.Limits // under which the queue was seen to hold no more than they allow
 
 	mu      sync.Mutex
 	waiting []newcomer
@@ -356,22 +357,20 @@ func (g *ring) pause(shift int) {
 	}
 }
 
-// lacks works out what has to go for a newcomer that was refused. The first time, the reason says it: one message, of the
-// queue or of the newcomer's tenant. Where bytes count, or when that was not enough, the stream is asked.
+// lacks works out what has to go for a newcomer that was refused. One message, as a rule; but where bytes or tenants are
+// limited, or limits have changed and there may be more than they allow, the stream is asked.
 func (g *ring) lacks(n newcomer, refusal error, try int) (missing, func(*Message) int64, error) {
 	var full *FullError
 	errors.As(refusal, &full)
-	if try == 0 && n.queue.Limits.MaxBytes == 0 {
-		switch full.Reason {
-		case fullMessages:
-			return missing{messages: 1}, func(*Message) int64 { return 0 }, nil
-		case fullKey:
-			return missing{ofSubject: 1}, func(*Message) int64 { return 0 }, nil
-		}
+	if try == 0 && full.Reason == fullMessages && n.queue.Limits.MaxBytes == 0 && n.queue.Limits == g.within {
+		return missing{messages: 1}, func(*Message) int64 { return 0 }, nil
 	}
 	room, err := g.c.room(g.ctx, g.stream, n.msg.Subject)
 	if err != nil {
 		return missing{}, nil, err
+	}
+	if room.maxMessages == n.queue.Limits.MaxMessages && room.messages <= room.maxMessages {
+		g.within = n.queue.Limits
 	}
 	size := room.sizeOf(n.msg)
 	if room.never(size) {
