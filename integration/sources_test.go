@@ -162,3 +162,42 @@ func TestAMissingSourceIsToldAndAwaited(t *testing.T) {
 		t.Errorf("validate --connect: exit code %d: %s", code, stderr)
 	}
 }
+
+// A crash of the server loses nothing that a source brought or has yet to bring. What was finished shortly before can come
+// again: JetStream knows how far it was only as of its last note of it.
+func TestSourcesSurviveACrashOfTheServer(t *testing.T) {
+	t.Parallel()
+	server := startNATS(t)
+	server.events("EVENTS", "events.>")
+	a := startAgent(t, settings{nats: server.url, yaml: eventQueue})
+	emit := func(from, to int) {
+		publish := server.publisher()
+		for i := from; i < to; i++ {
+			publish("events.acme.x", fmt.Sprint(i))
+		}
+	}
+	emit(0, 20)
+	app := a.app("main")
+	times := map[string]int{}
+	for _, d := range app.take(10, 10) { // take acknowledges them
+		times[string(d.Payload())]++
+	}
+	server.kill()
+	server.start()
+	emit(20, 25)
+	eventually(t, "everything has come", patience, func() bool {
+		ds := app.pull(100, time.Second)
+		for _, d := range ds {
+			times[string(d.Payload())]++
+		}
+		app.ack(ds...)
+		app.flush()
+		return len(times) == 25
+	})
+	for i := range 25 {
+		if n := times[fmt.Sprint(i)]; n < 1 || n > 2 || i >= 20 && n > 1 {
+			t.Errorf("event %d came %d times", i, n)
+		}
+	}
+	t.Logf("times: %v", times)
+}
