@@ -91,13 +91,13 @@ func TestTransforms(t *testing.T) {
 // Events come into the lanes of their keys, old and new ones, with what they carry, and agents are woken by them.
 func TestSources(t *testing.T) {
 	r := newRig(t, nil)
-	r.publish(1, "x", "older than the source")
 	r.events("EVENTS", "events.>")
 	r.events("PLAIN", "plain")
 	r.emit("events.acme.created", "1", "X-A", "one", "Content-Type", "text/plain")
 	r.emit("events.globex.a.b.c", "2")
 	r.emit("events.short", "not matched by events.*.>")
 	r.emit("plain", "3")
+	r.publish(1, "x", "stored after the events, before the source")
 	woken := make(chan Wake, 100)
 	stop, err := r.Watch(r.layout(), func(w Wake) { woken <- w })
 	if err != nil {
@@ -251,6 +251,14 @@ func TestASourceThatLeadsElsewhereGoesOn(t *testing.T) {
 		if got := r.stored(); got != uint64(i)+1 {
 			t.Fatalf("after change %d: the queue holds %s", i, r.subjectCounts())
 		}
+	}
+	// Where it goes on from is kept when something else of the stream changes.
+	q := r.q
+	q.Limits.MaxMessages = 1000
+	r.define(q)
+	info, err := r.inspect(within(t), r.names.Stream(q.Name))
+	if err != nil || len(info.Config.Sources) != 1 || info.Config.Sources[0].OptStartSeq != 23 {
+		t.Errorf("sources %+v, %v", info.Config.Sources[0], err)
 	}
 }
 
