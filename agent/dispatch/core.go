@@ -84,13 +84,14 @@ type core struct {
 	timers    timers
 	connected bool
 	draining  bool
-	backsOff  map[string]bool // by queue: a peer of higher consumer priority serves it
-	handOver  map[string]bool // by queue: its lease is to be handed over, as soon as nothing of it is out
-	rivals    int             // other live agents with demand on one of the queues
-	held      []*lane         // lanes with messages that arrived outside of a round
-	asked     int             // questions without an answer
-	doubts    int             // lanes that are about to be asked once more
-	pending   []Definition    // put off until no round is under way
+	backsOff  map[string]bool      // by queue: a peer of higher consumer priority serves it
+	handOver  map[string]bool      // by queue: its lease is to be handed over, as soon as nothing of it is out
+	rivals    int                  // other live agents with demand on one of the queues
+	controls  map[string]*controls // by queue
+	held      []*lane              // lanes with messages that arrived outside of a round
+	asked     int                  // questions without an answer
+	doubts    int                  // lanes that are about to be asked once more
+	pending   []Definition         // put off until no round is under way
 
 	delivered, lanePulls, emptyPulls uint64
 }
@@ -104,7 +105,7 @@ type coreOptions struct {
 
 func newCore(src source, eff effects, o coreOptions) *core {
 	return &core{coreOptions: o, src: src, eff: eff, rng: rand.New(rand.NewPCG(o.seed, 1)), byRef: map[*broker.Lane]*lane{},
-		out: map[string]int{}, back: map[string]int{}, backsOff: map[string]bool{}, handOver: map[string]bool{}}
+		out: map[string]int{}, back: map[string]int{}, backsOff: map[string]bool{}, handOver: map[string]bool{}, controls: map[string]*controls{}}
 }
 
 // ask adds a pull.
@@ -304,7 +305,7 @@ func (c *core) roundIsComplete(p *pull, now time.Time) bool {
 	}
 	complete := true
 	for _, q := range c.queues {
-		if q.backsOff || c.standsBy(q) {
+		if q.backsOff || q.controls.paused || c.standsBy(q) {
 			continue // it looks in its own time, or not at all
 		}
 		if !p.settled && c.busy(q) {
@@ -319,14 +320,15 @@ func (c *core) roundIsComplete(p *pull, now time.Time) bool {
 }
 
 // returnUnwanted gives back messages that arrived outside of a round: when nobody has credit for them, or others come
-// before them for too long, or NATS is away, where they may have been given to someone else when it is back.
+// before them for too long, or they are paused, or NATS is away, where they may have been given to someone else when it is
+// back.
 func (c *core) returnUnwanted(now time.Time) {
 	if len(c.held) == 0 {
 		return
 	}
 	all := c.draining || !c.connected || c.round == nil && c.credit() == 0
 	for _, l := range c.held {
-		if l.plan > 0 || !all && !c.standsBy(l.queue) && now.Sub(l.since) < handLimit {
+		if l.plan > 0 || !all && !l.slot.stopped() && !c.standsBy(l.queue) && now.Sub(l.since) < handLimit {
 			continue
 		}
 		for _, m := range l.hand {
@@ -382,7 +384,7 @@ func earlier(a, b time.Time) time.Time {
 
 // weightOf is what a message of a key is charged with.
 func (q *queue) weightOf(key string, header fairshare.Weight) fairshare.Weight {
-	if w, ok := q.weights[key]; ok {
+	if w, ok := q.given(key); ok {
 		return w
 	}
 	if header > 0 {

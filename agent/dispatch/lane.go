@@ -17,12 +17,13 @@ type Definition struct {
 
 // queue is one queue of the capsule: its scheduler, and what is believed of its lanes.
 type queue struct {
-	layout  broker.Layout
-	guard   int
-	weights map[string]fairshare.Weight
-	sched   *priority.Queue
-	slots   map[slotKey]*slot
-	lanes   map[broker.Address]*lane
+	layout   broker.Layout
+	guard    int
+	weights  map[string]fairshare.Weight // of the definition
+	controls *controls
+	sched    *priority.Queue
+	slots    map[slotKey]*slot
+	lanes    map[broker.Address]*lane
 
 	// backsOff is true while a live peer of higher consumer priority serves the queue: wake-ups are ignored, and each of the
 	// rarer sweeps allows a look: as many turns as there was credit then.
@@ -35,6 +36,7 @@ type queue struct {
 	// unseen is true until the first sweep has ended: what waited before this agent listened is not known, and is not to be
 	// overtaken by what wake-ups tell of. A sweep that fails ends it too: wake-ups are better than nothing.
 	unseen     bool
+	resumed    time.Time // a sweep that began before it ends no unseen
 	sweeping   bool
 	sweepBegan time.Time
 	nextSweep  time.Time
@@ -64,6 +66,7 @@ type slot struct {
 	// before the head of one of its lanes is known.
 	inRound, unsure bool
 	parked          bool // asleep for the rest of the round: all it is believed to have is spoken for
+	paused          bool // asleep until it is resumed, whatever it is believed to have
 }
 
 // lane is what is believed of one lane.
@@ -109,10 +112,11 @@ func (c *core) lane(q *queue, a broker.Address) *lane {
 	s := q.slots[key]
 	if s == nil {
 		s = &slot{queue: q, level: a.Level, key: a.Key, weight: fairshare.One}
-		if w, ok := q.weights[a.Key]; ok {
+		if w, ok := q.given(a.Key); ok {
 			s.weight, s.known = w, true
 		}
 		s.known = s.known || !q.layout.Keyed
+		s.paused = q.pauses(a.Key)
 		q.slots[key] = s
 	}
 	l := &lane{queue: q, slot: s, ref: c.src.Lane(q.layout, a)}
@@ -147,7 +151,7 @@ func (l *lane) room() bool {
 func (c *core) refresh(s *slot) {
 	sched := s.queue.sched
 	for _, l := range s.lanes {
-		if !s.blocked() && l.ready() {
+		if !s.blocked() && !s.paused && l.ready() {
 			if !s.parked && !sched.Contains(s.level, s.key) {
 				sched.Wake(s.level, s.key, s.queue.expected(s))
 			}
@@ -166,7 +170,7 @@ func (q *queue) expected(s *slot) fairshare.Weight {
 	if !s.known {
 		return fairshare.MaxWeight
 	}
-	if w, ok := q.weights[s.key]; ok {
+	if w, ok := q.given(s.key); ok {
 		return w
 	}
 	return s.weight
@@ -174,12 +178,12 @@ func (q *queue) expected(s *slot) fairshare.Weight {
 
 // wake takes note of wake-ups of a lane.
 func (c *core) wake(q *queue, a broker.Address, note wakeNote, now time.Time) {
-	if q.backsOff || c.standsBy(q) || c.draining {
-		return // a higher peer or the holder heard of it too, or nothing more is taken
+	if q.backsOff || q.controls.paused || c.standsBy(q) || c.draining {
+		return // a higher peer or the holder heard of it too, or it is looked over when it is resumed, or nothing more is taken
 	}
 	l := c.lane(q, a)
 	s := l.slot
-	if !l.believed && l.asked == 0 && !q.sched.Contains(s.level, s.key) {
+	if !l.believed && l.asked == 0 && !s.paused && !q.sched.Contains(s.level, s.key) {
 		// It will be the first in line, so that its weight is the one that counts next.
 		s.weight, s.known = q.weightOf(s.key, note.weight), true
 	}
@@ -221,7 +225,7 @@ func (c *core) idle() bool {
 }
 
 // open tells whether the queue may be picked from.
-func (q *queue) open() bool { return !q.backsOff || q.allowance > 0 }
+func (q *queue) open() bool { return !q.controls.paused && (!q.backsOff || q.allowance > 0) }
 
 // revive makes the lane believed to have up to n messages, besides those it was believed to have. If it then has none, that
 // is doubted only after good reason to expect some.

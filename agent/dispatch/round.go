@@ -172,7 +172,7 @@ func (c *core) answered(a broker.Answer, now time.Time) {
 // tells its consumers of a message a moment after it has stored it, and what is less important must not be handed out for
 // that. Once per wake-up; where others were faster it costs this round one more trip to the server.
 func (c *core) askAgain(l *lane, a broker.Answer, now time.Time) bool {
-	if c.round == nil || l.late || a.Err != nil || len(a.Messages) > 0 || a.Held > 0 || l.askedAgain || now.Sub(l.woken) >= justWoken {
+	if c.round == nil || l.late || a.Err != nil || len(a.Messages) > 0 || a.Held > 0 || l.askedAgain || now.Sub(l.woken) >= justWoken || l.slot.stopped() {
 		return false
 	}
 	l.askedAgain = true

@@ -22,8 +22,9 @@ type Status struct {
 
 // QueueStatus is one queue of a capsule.
 type QueueStatus struct {
-	Name  string
-	Lanes int // believed to have work
+	Name   string
+	Lanes  int // believed to have work
+	Paused bool
 }
 
 // Status reports the capsule as it is now. It blocks until the capsule's goroutine has answered; a capsule that has
@@ -43,7 +44,7 @@ func (c *Capsule) Status() Status {
 			for level := range q.layout.Levels {
 				n += q.sched.Active(level)
 			}
-			s.Queues = append(s.Queues, QueueStatus{Name: q.layout.Queue, Lanes: n})
+			s.Queues = append(s.Queues, QueueStatus{Name: q.layout.Queue, Lanes: n, Paused: q.controls.paused})
 		}
 		answer <- s
 	})

@@ -59,7 +59,7 @@ func (c *core) sweepIfDue(now time.Time) {
 // may have emptied those long ago, and without a look at the queue they would be remembered for ever by an agent that has no
 // app, or one whose app is busy.
 func (c *core) sweepWanted(q *queue) bool {
-	if !c.connected || c.draining || q.sweeping || c.standsBy(q) {
+	if !c.connected || c.draining || q.sweeping || q.controls.paused || c.standsBy(q) {
 		return false
 	}
 	return q.hearsay >= maxHearsay || len(c.pulls) > 0 && c.free() > 0
@@ -105,7 +105,11 @@ func (c *core) swept(q *queue, s broker.Sweep, err error, now time.Time) {
 		}
 		c.forgetLanes(q, now)
 	}
-	q.unseen = false
+	if q.sweepBegan.Before(q.resumed) {
+		q.nextSweep = now // it may have missed what was stored before
+	} else {
+		q.unseen = false
+	}
 	c.pump(now)
 }
 
@@ -199,7 +203,7 @@ func (c *core) insert(q *queue) {
 
 func (c *core) newQueue(def Definition) *queue {
 	return &queue{
-		layout: def.Layout, guard: def.Guard, weights: def.Weights,
+		layout: def.Layout, guard: def.Guard, weights: def.Weights, controls: c.controlsOf(def.Layout.Queue),
 		sched: priority.New(def.Layout.Levels, def.Guard, c.seed),
 		slots: map[slotKey]*slot{}, lanes: map[broker.Address]*lane{}, unseen: true,
 	}
@@ -207,14 +211,11 @@ func (c *core) newQueue(def Definition) *queue {
 
 // reweigh takes over weights alone: they act on what is waiting already.
 func (c *core) reweigh(q *queue, def Definition) {
+	before := q.weights
 	q.weights = def.Weights
 	for _, s := range q.slots { // each by itself
-		if w, ok := q.weights[s.key]; ok {
-			s.weight, s.known = w, true
-		}
-		if q.sched.Contains(s.level, s.key) {
-			q.sched.Wake(s.level, s.key, q.expected(s))
-		}
+		_, had := before[s.key]
+		c.weigh(s, had)
 	}
 }
 

@@ -40,6 +40,8 @@ type world struct {
 	out      map[simLane]*broker.Message
 	held     map[string]int
 	together int
+	// forbidden names what must not be asked now; nil: nothing.
+	forbidden func(*broker.Lane) bool
 }
 
 // faults are what goes wrong, as probabilities.
@@ -246,6 +248,9 @@ func (a *simAgent) Ask(lane *broker.Lane, n int, patience time.Duration) {
 	w := a.w
 	if a.open[lane] {
 		w.t.Fatalf("%s asks %v twice", a.name, lane.Address)
+	}
+	if w.forbidden != nil && w.forbidden(lane) {
+		w.t.Fatalf("%s asks %v of %s, which is paused", a.name, lane.Address, lane.Queue())
 	}
 	a.open[lane] = true
 	w.pulls++
