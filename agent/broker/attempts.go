@@ -121,6 +121,29 @@ func (a *attempts) of(queue string) []attempt {
 	return found
 }
 
+// recorded is a record with what it is of.
+type recorded struct {
+	attemptKey
+	attempt
+}
+
+// between returns the records of a queue whose messages back off until after a time, and not until after another one (zero:
+// no such bound). They come in any order.
+func (a *attempts) between(queue string, after, until time.Time) []recorded {
+	if a.count.Load() == 0 {
+		return nil
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var found []recorded
+	for key, r := range a.records {
+		if at := r.notBefore(); key.queue == queue && at.After(after) && (until.IsZero() || !at.After(until)) {
+			found = append(found, recorded{key, r})
+		}
+	}
+	return found
+}
+
 const (
 	// tidyPause is the time between two looks through a queue's records; half of it to one and a half.
 	tidyPause = time.Minute

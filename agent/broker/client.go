@@ -9,6 +9,7 @@ import (
 	"math"
 	mathrand "math/rand/v2"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -73,7 +74,7 @@ type Client struct {
 	Live func(*Message) bool
 
 	mu        sync.Mutex
-	listeners []func(up bool)
+	listeners []*listener
 	lastErr   string
 	denials   []string            // what the server has refused this identity
 	asked     map[*asked]struct{} // calls that end when they are refused
@@ -253,10 +254,21 @@ func (c *Client) setErr(err error) {
 }
 
 // Notify calls f whenever the connection comes or goes. f must not block.
-func (c *Client) Notify(f func(up bool)) {
+func (c *Client) Notify(f func(up bool)) { c.listen(f) }
+
+type listener struct{ f func(up bool) }
+
+// listen is Notify until stop is called.
+func (c *Client) listen(f func(up bool)) (stop func()) {
+	l := &listener{f}
 	c.mu.Lock()
-	c.listeners = append(c.listeners, f)
-	c.mu.Unlock()
+	defer c.mu.Unlock()
+	c.listeners = append(c.listeners, l)
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.listeners = slices.DeleteFunc(slices.Clone(c.listeners), func(other *listener) bool { return other == l })
+	}
 }
 
 // changed runs in the connection's own callback goroutine, which can be faster than Connect.
@@ -277,8 +289,8 @@ func (c *Client) changed(nc *nats.Conn, up bool) {
 	c.mu.Lock()
 	listeners := c.listeners
 	c.mu.Unlock()
-	for _, f := range listeners {
-		f(up)
+	for _, l := range listeners {
+		l.f(up)
 	}
 }
 

@@ -46,6 +46,7 @@ type Feed struct {
 	// was given up. Neither may block or call back into the feed.
 	sink  func(Answer)
 	stray func(*Message)
+	deaf  func() // ends what it hears of the connection
 
 	mu     sync.Mutex
 	serial uint64
@@ -87,7 +88,7 @@ func (c *Client) NewFeed(sink func(Answer), stray func(*Message)) (*Feed, error)
 	}
 	_ = sub.SetPendingLimits(-1, -1) // bounded by what was asked for
 	f.sub = sub
-	c.Notify(f.connection)
+	f.deaf = c.listen(f.connection)
 	return f, nil
 }
 
@@ -433,5 +434,6 @@ func (f *Feed) Close() {
 		}
 	}
 	_ = f.sub.Unsubscribe()
+	f.deaf()
 	f.connection(false)
 }

@@ -84,6 +84,7 @@ type streamInfo struct {
 		Messages uint64            `json:"messages"`
 		Bytes    uint64            `json:"bytes"`
 		FirstSeq uint64            `json:"first_seq"`
+		LastSeq  uint64            `json:"last_seq"`
 		Subjects map[string]uint64 `json:"subjects"`
 	} `json:"state"`
 }

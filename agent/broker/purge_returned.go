@@ -1,0 +1,87 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/nats-io/nats.go"
+)
+
+// backingOff removes what was returned and is not to be delivered for some time: it is in nobody's hands.
+func (w *purger) backingOff(ctx context.Context) error {
+	after := time.Now().Add(purgeMargin)
+	var work group
+	for _, r := range w.c.attempts.between(w.layout.Queue, after, time.Time{}) {
+		if ctx.Err() != nil {
+			break
+		}
+		if !w.wantsRecord(r) || w.reserve(1) == 0 {
+			continue
+		}
+		work.add(1)
+		key := r.attemptKey
+		w.remove(w.c.names.Stream(key.queue), key.seq, 1, func(result Finish) {
+			if result != FinishUnknown {
+				w.c.bucket.Delete(key.String(), func(uint64, error) {})
+			}
+			w.count(result)
+			work.done(result)
+		})
+	}
+	return work.wait(ctx)
+}
+
+// remove deletes by sequence, again while that is not answered.
+func (w *purger) remove(stream string, seq uint64, try int, done func(Finish)) {
+	w.c.deletes.do(w.c.deleteRequest(stream, seq), func(answer *nats.Msg, err error) {
+		switch {
+		case err == nil:
+			done(w.c.deleted(answer))
+		case errors.Is(err, ErrOutcomeUnknown) && try < writeTries && w.c.Connected():
+			w.remove(stream, seq, try+1, done)
+		default:
+			done(FinishUnknown)
+		}
+	})
+}
+
+func (w *purger) wantsRecord(r recorded) bool {
+	class, token, ok := splitAddress(r.Address)
+	if !ok || r.seq > w.until {
+		return false
+	}
+	a, ok := w.layout.Address(class, token)
+	return ok && w.wants(a)
+}
+
+// dueSoon waits for what backs off and is due before long, and empties its lanes.
+func (w *purger) dueSoon(ctx context.Context) error {
+	now := time.Now()
+	last := now
+	lanes := map[Address]uint64{}
+	for _, r := range w.c.attempts.between(w.layout.Queue, now, now.Add(purgeMargin)) {
+		if !w.wantsRecord(r) {
+			continue
+		}
+		class, token, _ := splitAddress(r.Address)
+		a, _ := w.layout.Address(class, token)
+		lanes[a]++
+		if at := r.notBefore(); at.After(last) {
+			last = at
+		}
+	}
+	if len(lanes) == 0 || w.budget.Load() <= 0 {
+		return ctx.Err()
+	}
+	select {
+	case <-time.After(time.Until(last) + 20*time.Millisecond):
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	found := make([]Found, 0, len(lanes))
+	for a, n := range lanes { // each lane is emptied by itself
+		found = append(found, Found{a, n})
+	}
+	return w.lanes(ctx, found)
+}
