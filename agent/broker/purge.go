@@ -38,7 +38,7 @@ type Purge struct {
 type Purged struct {
 	Removed int
 	Until   uint64 // as given or found out, for a call that goes on with it
-	More    bool   // Max was reached: there may be more to remove
+	More    bool   // Max ended it: there may be more to remove
 }
 
 // Purge removes waiting messages, of all levels, those that back off included; their attempts are forgotten. It takes them
@@ -59,7 +59,7 @@ func (c *Client) Purge(ctx context.Context, q config.Queue, p Purge) (Purged, er
 		w.budget.Store(1 << 62)
 	}
 	err := w.run(ctx)
-	return Purged{Removed: int(w.removed.Load()), Until: w.until, More: w.budget.Load() <= 0}, err
+	return Purged{Removed: int(w.removed.Load()), Until: w.until, More: w.more.Load()}, err
 }
 
 type purger struct {
@@ -71,6 +71,7 @@ type purger struct {
 	feed    *Feed
 	budget  atomic.Int64 // that may still be removed
 	removed atomic.Int64
+	more    atomic.Bool // the budget was not enough, at least for a moment
 
 	mu      sync.Mutex
 	answers map[*Lane]chan Answer // of lanes that are being asked

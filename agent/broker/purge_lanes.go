@@ -29,7 +29,7 @@ func (w *purger) lanes(ctx context.Context, found []Found) error {
 		}()
 	}
 	for _, f := range found {
-		if ctx.Err() != nil || w.budget.Load() <= 0 {
+		if ctx.Err() != nil {
 			break
 		}
 		next <- f
@@ -47,26 +47,35 @@ func (w *purger) lanes(ctx context.Context, found []Found) error {
 	return first
 }
 
-// empty takes what a lane has and removes it.
+// empty takes what a lane has and removes it. What is too new goes back when the lane is done with: given back before, it
+// would come ahead of what is to be removed.
 func (w *purger) empty(ctx context.Context, f Found) error {
 	lane := w.feed.Lane(w.layout, f.Address)
-	defer w.feed.Forget(lane)
+	var beyond []*Message
+	defer func() {
+		w.feed.Forget(lane)
+		for _, m := range beyond {
+			w.stray(m)
+		}
+	}()
 	left, doubts := f.Messages, 0
 	for left > 0 && ctx.Err() == nil {
 		n := w.reserve(int(min(left, purgeBatch)))
 		if n == 0 {
+			w.more.Store(true)
 			return nil
 		}
 		answer := w.ask(lane, n)
 		w.budget.Add(int64(n - len(answer.Messages)))
-		beyond, err := w.finish(ctx, answer.Messages)
+		newer, err := w.finish(ctx, answer.Messages)
+		beyond = append(beyond, newer...)
 		switch {
 		case err != nil:
 			return err
 		case answer.Err != nil:
 			return answer.Err
-		case beyond:
-			return nil // what follows is newer still
+		case len(newer) > 0 && newer[len(newer)-1].delivered == 1:
+			return nil // what follows was stored later still
 		case len(answer.Messages) == 0:
 			if doubts++; doubts > purgeDoubts {
 				return nil // the rest is in somebody's hands
@@ -76,20 +85,19 @@ func (w *purger) empty(ctx context.Context, f Found) error {
 			case <-ctx.Done():
 			}
 		default:
-			left -= uint64(len(answer.Messages))
+			left -= min(left, uint64(len(answer.Messages)))
 		}
 	}
 	return ctx.Err()
 }
 
-// finish removes what was taken, and gives back what is too new. beyond is whether there was any such message.
-func (w *purger) finish(ctx context.Context, messages []*Message) (beyond bool, err error) {
+// finish removes what was taken, but for what is too new.
+func (w *purger) finish(ctx context.Context, messages []*Message) (newer []*Message, err error) {
 	var work group
 	for _, m := range messages {
 		if m.Seq > w.until {
-			beyond = true
 			w.budget.Add(1)
-			w.stray(m)
+			newer = append(newer, m)
 			continue
 		}
 		work.add(1)
@@ -101,7 +109,7 @@ func (w *purger) finish(ctx context.Context, messages []*Message) (beyond bool, 
 			work.done(result)
 		})
 	}
-	return beyond, work.wait(context.WithoutCancel(ctx)) // what was taken is finished
+	return newer, work.wait(context.WithoutCancel(ctx)) // what was taken is finished
 }
 
 // ask asks a lane and waits for the answer, which always comes.

@@ -16,8 +16,12 @@ func (w *purger) backingOff(ctx context.Context) error {
 		if ctx.Err() != nil {
 			break
 		}
-		if !w.wantsRecord(r) || w.reserve(1) == 0 {
+		if !w.wantsRecord(r) {
 			continue
+		}
+		if w.reserve(1) == 0 {
+			w.more.Store(true)
+			break
 		}
 		work.add(1)
 		key := r.attemptKey
@@ -71,7 +75,11 @@ func (w *purger) dueSoon(ctx context.Context) error {
 			last = at
 		}
 	}
-	if len(lanes) == 0 || w.budget.Load() <= 0 {
+	if len(lanes) == 0 {
+		return ctx.Err()
+	}
+	if w.budget.Load() <= 0 {
+		w.more.Store(true)
 		return ctx.Err()
 	}
 	select {
