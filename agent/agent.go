@@ -12,6 +12,7 @@ import (
 
 	"github.com/fairlead/fairlead/agent/api"
 	"github.com/fairlead/fairlead/agent/broker"
+	"github.com/fairlead/fairlead/agent/controls"
 	"github.com/fairlead/fairlead/agent/delivery"
 	"github.com/fairlead/fairlead/agent/dispatch"
 	"github.com/fairlead/fairlead/agent/group"
@@ -40,6 +41,7 @@ type Agent struct {
 	client   *broker.Client
 	book     *delivery.Book
 	group    *group.Group
+	controls *controls.Store
 	capsules map[string]*dispatch.Capsule // by name; does not change after Start
 	order    []string                     // of capsules, as in the file
 	app      *socket.Server
@@ -125,6 +127,7 @@ func (a *Agent) start(ctx context.Context) error {
 		return err
 	}
 	a.client.OnAvailable(a.available)
+	a.controls = controls.New(a.client.Bucket(), a.cfg.Agent.ID, a.log.Named("controls"), a.controlled)
 	a.group.Notify(a.groupChanged)
 	a.defs = newDefiner(a)
 	a.defs.start()

@@ -145,7 +145,11 @@ func (d *definer) join(ctx context.Context) error {
 	err := a.group.Start(wait)
 	if errors.Is(err, group.ErrUndecided) && a.client.Connected() {
 		a.log.Warn("the definitions in force are not known; following this agent's own file until they are", "error", err)
+		a.controls.Known() // what comes is to be told
 		return nil
+	}
+	if err == nil {
+		a.controls.Known()
 	}
 	return err
 }

@@ -78,15 +78,17 @@ func (e engine) Queues(ctx context.Context) (*api.QueueList, error) {
 		if err != nil {
 			return nil, brokerError(err)
 		}
-		list.Queues = append(list.Queues, summary(def, s))
+		list.Queues = append(list.Queues, e.summary(def, s))
 	}
 	return list, nil
 }
 
 // summary counts what backs off as delayed: it is not to be had now.
-func summary(def config.Queue, s broker.Stats) api.QueueSummary {
+func (e engine) summary(def config.Queue, s broker.Stats) api.QueueSummary {
+	_, paused := e.a.controls.Get(pauseOf(def.Name, nil))
 	return api.QueueSummary{
 		Name: def.Name, Levels: def.Levels, Waiting: s.Waiting, InFlight: s.InFlight, Delayed: s.BackingOff, Bytes: s.Bytes,
+		Paused: paused,
 	}
 }
 
@@ -101,7 +103,7 @@ func (e engine) Queue(ctx context.Context, name string, keys int) (*api.QueueSta
 		return nil, brokerError(err)
 	}
 	q := &api.QueueStatus{
-		QueueSummary: summary(def, s), Definition: def, LevelStats: []api.LevelStat{}, Keys: []api.KeyStat{}, KeysTotal: s.KeysTotal,
+		QueueSummary: e.summary(def, s), Definition: def, LevelStats: []api.LevelStat{}, Keys: []api.KeyStat{}, KeysTotal: s.KeysTotal,
 		OldestAgeSeconds: s.OldestAge.Seconds(), Limits: limits(def),
 	}
 	for _, l := range s.Levels {
@@ -114,12 +116,10 @@ func (e engine) Queue(ctx context.Context, name string, keys int) (*api.QueueSta
 		q.LevelStats = append(q.LevelStats, stat)
 	}
 	for _, k := range s.Keys {
-		weight := def.FairShare.Weights[k.Key]
-		if weight == 0 {
-			weight = 1000 // unless its messages say otherwise
-		}
-		q.Keys = append(q.Keys, api.KeyStat{Key: k.Key, Waiting: k.Waiting, InFlight: k.InFlight, Weight: float64(weight) / 1000})
+		q.Keys = append(q.Keys, e.keyStat(def, k))
 	}
+	set := e.a.controls.Queue(name)
+	q.Controls, q.Warnings = queueControls(set), withoutEffect(def, set)
 	if s.Odd > 0 {
 		q.Warnings = append(q.Warnings, "some messages are on subjects that are not canonical; agents move them while they work")
 	}

@@ -21,7 +21,7 @@ func (a *Agent) capsuleQueues(capsule string, st dispatch.Status) (list []api.Ca
 			q := api.CapsuleQueue{Name: name}
 			i := slices.IndexFunc(st.Queues, func(s dispatch.QueueStatus) bool { return s.Name == name })
 			if i >= 0 {
-				q.Lanes = st.Queues[i].Lanes
+				q.Lanes, q.Paused, q.PausedKeys = st.Queues[i].Lanes, st.Queues[i].Paused, st.Queues[i].PausedKeys
 			}
 			q.BackOffFor = a.roles.backsOffFor(capsule, name)
 			q.BacksOff = q.BackOffFor != ""
@@ -62,6 +62,8 @@ func (a *Agent) why(q *api.CapsuleQueue, st dispatch.Status, defined bool, probl
 		return "NATS cannot be reached: " + a.client.Connection().LastError
 	case !defined:
 		return "the queue is not set up yet; see the warnings"
+	case q.Paused:
+		return "paused by an operator; resume takes that back"
 	case problem != nil:
 		return "nobody can hold the queue's lease: " + leaseProblem(problem)
 	case !st.SuspendedUntil.IsZero() && !st.Demand:

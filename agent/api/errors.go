@@ -16,6 +16,7 @@ const (
 	CodeInvalidWeight    Code = "invalid_weight"
 	CodeInvalidHeader    Code = "invalid_header"
 	CodeBadRequest       Code = "bad_request"
+	CodeNeedsFairShare   Code = "needs_fair_share" // the queue does not tell its keys apart
 	CodePayloadTooLarge  Code = "payload_too_large"
 	CodeQueueFull        Code = "queue_full"
 	CodeBroker           Code = "broker_unavailable"
@@ -33,7 +34,7 @@ func (c Code) HTTPStatus() int {
 	switch c {
 	case CodeUnknownQueue, CodeUnknownCapsule, CodeUnknownToken, CodeNotFound:
 		return http.StatusNotFound
-	case CodeUnknownSession:
+	case CodeUnknownSession, CodeNeedsFairShare:
 		return http.StatusConflict
 	case CodePriority, CodeInvalidKey, CodeInvalidWeight, CodeInvalidHeader, CodeBadRequest:
 		return http.StatusBadRequest

@@ -54,6 +54,7 @@ type CapsuleQueue struct {
 	Fence           uint64  `json:"fence,omitempty"`
 	LeaseAgeSeconds float64 `json:"lease_age_seconds,omitempty"`
 	Paused          bool    `json:"paused,omitempty"`
+	PausedKeys      int     `json:"paused_keys,omitempty"`
 	Lanes           int     `json:"lanes"` // believed to have work
 	// Why says in a sentence why the capsule does not work on the queue now; "" when it does.
 	Why string `json:"why,omitempty"`
@@ -86,18 +87,20 @@ type QueueSummary struct {
 	Delayed  uint64 `json:"delayed"`
 	Dead     uint64 `json:"dead"`
 	Bytes    uint64 `json:"bytes"`
+	Paused   bool   `json:"paused,omitempty"` // nothing is taken from it, by any agent
 }
 
 // QueueStatus is GET /v1/queues/{queue}.
 type QueueStatus struct {
 	QueueSummary
-	Definition       any         `json:"definition"` // the one in force
-	LevelStats       []LevelStat `json:"levels"`
-	Keys             []KeyStat   `json:"keys"` // largest first
-	KeysTotal        int         `json:"keys_total"`
-	OldestAgeSeconds float64     `json:"oldest_age_seconds"`
-	Limits           any         `json:"limits"`
-	Warnings         []string    `json:"warnings,omitempty"`
+	Definition       any           `json:"definition"` // the one in force
+	LevelStats       []LevelStat   `json:"levels"`
+	Keys             []KeyStat     `json:"keys"` // largest first
+	KeysTotal        int           `json:"keys_total"`
+	OldestAgeSeconds float64       `json:"oldest_age_seconds"`
+	Limits           any           `json:"limits"`
+	Controls         QueueControls `json:"controls"` // set by operators
+	Warnings         []string      `json:"warnings,omitempty"`
 }
 
 // LevelStat is one level of a queue.
@@ -116,6 +119,8 @@ type KeyStat struct {
 	Waiting  uint64  `json:"waiting"`
 	InFlight uint64  `json:"in_flight"`
 	Weight   float64 `json:"weight"`
+	From     string  `json:"weight_from"`
+	Paused   bool    `json:"paused,omitempty"`
 }
 
 // QueueList is GET /v1/queues.

@@ -28,7 +28,7 @@ const (
 )
 
 // Client talks to one socket of an agent: the app socket, or the admin socket, which answers all reads as well and
-// alone knows Drain. It is safe for use by several goroutines. Make it with New.
+// alone knows Drain and what operators set. It is safe for use by several goroutines. Make it with New.
 type Client struct {
 	socket    string
 	http      *http.Client

@@ -25,6 +25,8 @@ type QueueStatus struct {
 	Name   string
 	Lanes  int // believed to have work
 	Paused bool
+	// PausedKeys is how many tenants are paused, where tenants are told apart.
+	PausedKeys int
 }
 
 // Status reports the capsule as it is now. It blocks until the capsule's goroutine has answered; a capsule that has
@@ -44,7 +46,11 @@ func (c *Capsule) Status() Status {
 			for level := range q.layout.Levels {
 				n += q.sched.Active(level)
 			}
-			s.Queues = append(s.Queues, QueueStatus{Name: q.layout.Queue, Lanes: n, Paused: q.controls.paused})
+			status := QueueStatus{Name: q.layout.Queue, Lanes: n, Paused: q.controls.paused}
+			if q.layout.Keyed {
+				status.PausedKeys = len(q.controls.keys)
+			}
+			s.Queues = append(s.Queues, status)
 		}
 		answer <- s
 	})

@@ -23,20 +23,21 @@ import (
 
 // fakeAgent is everything behind a server but the book, which is real.
 type fakeAgent struct {
-	mu        sync.Mutex
-	queues    map[string]config.Queue
-	published []broker.Publication
-	store     func(broker.Publication) (broker.Receipt, error) // nil: stored, numbered from 1
-	take      func(ctx context.Context, capsule string, r dispatch.Request) ([]*broker.Message, delivery.Owner, error)
-	waiting   []*broker.Message // what pulls get, if take is nil
-	arrived   chan struct{}     // closed and replaced when waiting changes
-	pulls     int
-	finishes  []uint64
-	finish    func(*broker.Message) broker.Finish
-	returns   []fakeReturn
-	released  int
-	drain     func(context.Context) error
-	reads     []string
+	mu         sync.Mutex
+	queues     map[string]config.Queue
+	published  []broker.Publication
+	store      func(broker.Publication) (broker.Receipt, error) // nil: stored, numbered from 1
+	take       func(ctx context.Context, capsule string, r dispatch.Request) ([]*broker.Message, delivery.Owner, error)
+	waiting    []*broker.Message // what pulls get, if take is nil
+	arrived    chan struct{}     // closed and replaced when waiting changes
+	pulls      int
+	finishes   []uint64
+	finish     func(*broker.Message) broker.Finish
+	returns    []fakeReturn
+	released   int
+	drain      func(context.Context) error
+	reads      []string
+	controlErr error
 }
 
 type fakeReturn struct {
@@ -232,7 +233,7 @@ func newRig(t testing.TB, change ...func(*Options)) *rig {
 	r := &rig{fakeAgent: f, t: t, path: filepath.Join(dir, "run", "s"), draining: make(chan struct{})}
 	r.book = delivery.New(f, f)
 	o := Options{
-		Face: App, Publisher: f, Capsules: f, Book: r.book, Reader: f, Control: f, Draining: r.draining,
+		Face: App, Publisher: f, Capsules: f, Book: r.book, Reader: f, Control: f, Controls: f, Draining: r.draining,
 		Lease: func(c string) (time.Duration, bool) { return time.Minute, c == "work" },
 	}
 	for _, c := range change {

@@ -66,7 +66,8 @@ type Options struct {
 	Capsules  Capsules       // App
 	Book      *delivery.Book // App
 	Reader    Reader
-	Control   Control // Admin
+	Control   Control  // Admin
+	Controls  Controls // Admin
 	// Lease returns the default lease of a capsule's deliveries, and whether there is such a capsule. App.
 	Lease func(capsule string) (time.Duration, bool)
 	// Draining is closed when the agent begins to drain. Nil: it never does.
@@ -95,6 +96,7 @@ func (o *Options) validate() error {
 		need(o.Lease != nil, "Lease")
 	} else {
 		need(o.Control != nil, "Control")
+		need(o.Controls != nil, "Controls")
 	}
 	return errors.Join(errs...)
 }

@@ -47,11 +47,17 @@ func newTable() []route {
 		{method: "GET", path: "/v1/queues/{}/peek", faces: onBoth, serve: (*exchange).peek},
 
 		{method: "POST", path: "/v1/drain", faces: onAdmin, serve: (*exchange).drain},
+		{method: "POST", path: "/v1/queues/{}/pause", faces: onAdmin, serve: (*exchange).pause},
+		{method: "POST", path: "/v1/queues/{}/resume", faces: onAdmin, serve: (*exchange).resume},
+		{method: "POST", path: "/v1/queues/{}/purge", faces: onAdmin, serve: (*exchange).purge},
+		{method: "POST", path: "/v1/queues/{}/keys/{}/pause", faces: onAdmin, serve: (*exchange).pause},
+		{method: "POST", path: "/v1/queues/{}/keys/{}/resume", faces: onAdmin, serve: (*exchange).resume},
+		{method: "POST", path: "/v1/queues/{}/keys/{}/purge", faces: onAdmin, serve: (*exchange).purge},
+		{method: "GET", path: "/v1/queues/{}/keys/{}/weight", faces: onAdmin, serve: (*exchange).weight},
+		{method: "PUT", path: "/v1/queues/{}/keys/{}/weight", faces: onAdmin, serve: (*exchange).setWeight},
+		{method: "DELETE", path: "/v1/queues/{}/keys/{}/weight", faces: onAdmin, serve: (*exchange).unsetWeight},
 	}
 	for _, later := range []string{
-		"POST /v1/queues/{}/pause", "POST /v1/queues/{}/resume", "POST /v1/queues/{}/purge",
-		"POST /v1/queues/{}/keys/{}/pause", "POST /v1/queues/{}/keys/{}/resume", "POST /v1/queues/{}/keys/{}/purge",
-		"PUT /v1/queues/{}/keys/{}/weight", "DELETE /v1/queues/{}/keys/{}/weight",
 		"GET /v1/queues/{}/dead", "GET /v1/queues/{}/dead/{}", "POST /v1/queues/{}/dead/retry", "POST /v1/queues/{}/dead/purge",
 		"GET /v1/queues/{}/delayed", "DELETE /v1/queues/{}/delayed/{}",
 	} {
@@ -122,7 +128,7 @@ func (rt *route) match(parts []string) (name string, ok bool) {
 			}
 			continue
 		}
-		if parts[i] == "" {
+		if parts[i] == "" && rt.parts[i-1] != "keys" { // the key of messages without one has no bytes
 			return "", false
 		}
 		if name == "" {

@@ -69,6 +69,7 @@ strict priority levels, inside each a fair share between tenants.`,
 		a.runCommand(), a.validateCommand(), a.setupCommand(), a.demoCommand(),
 		a.publishCommand(), a.pullCommand(), a.workCommand(),
 		a.statusCommand(), a.queuesCommand(), a.peekCommand(),
+		a.pauseCommand(), a.resumeCommand(), a.weightCommand(), a.purgeCommand(),
 		a.drainCommand(), a.healthCommand(), a.waitCommand(),
 		a.benchCommand(), a.schemaCommand(), a.versionCommand(), a.completionCommand(),
 	)

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -59,7 +60,11 @@ func (a *app) queuesCommand() *cobra.Command {
 func printQueues(w io.Writer, list *api.QueueList) error {
 	t := newTable(w, "QUEUE", "LEVELS", "WAITING", "IN FLIGHT", "DELAYED", "DEAD", "SIZE")
 	for _, q := range list.Queues {
-		t.row(q.Name, q.Levels, q.Waiting, q.InFlight, q.Delayed, q.Dead, sizeOf(q.Bytes))
+		name := q.Name
+		if q.Paused {
+			name += " (paused)"
+		}
+		t.row(name, q.Levels, q.Waiting, q.InFlight, q.Delayed, q.Dead, sizeOf(q.Bytes))
 	}
 	return t.flush()
 }
@@ -71,6 +76,9 @@ func printQueue(w io.Writer, q *api.QueueStatus) error {
 		fmt.Fprintf(w, ", the oldest waits for %s", seconds(q.OldestAgeSeconds))
 	}
 	fmt.Fprintln(w)
+	if p := q.Controls.Paused; p != nil {
+		fmt.Fprintf(w, "paused: nothing is taken from it%s\n", saidBy(*p))
+	}
 	for _, warning := range q.Warnings {
 		fmt.Fprintf(w, "warning: %s\n", printable(warning))
 	}
@@ -83,13 +91,27 @@ func printQueue(w io.Writer, q *api.QueueStatus) error {
 		}
 		t.row(l.Priority, l.Name, l.Waiting, l.InFlight, l.Delayed, oldest)
 	}
-	if err := t.flush(); err != nil || len(q.Keys) == 0 {
+	if err := t.flush(); err != nil {
 		return err
 	}
+	if err := printKeys(w, q); err != nil {
+		return err
+	}
+	return printKeyControls(w, q)
+}
+
+func printKeys(w io.Writer, q *api.QueueStatus) error {
+	if len(q.Keys) == 0 {
+		return nil
+	}
 	fmt.Fprintln(w)
-	t = newTable(w, "KEY", "WAITING", "IN FLIGHT", "WEIGHT")
+	t := newTable(w, "KEY", "WAITING", "IN FLIGHT", "WEIGHT", "FROM")
 	for _, k := range q.Keys {
-		t.row(keyName(k.Key), k.Waiting, k.InFlight, k.Weight)
+		name := keyName(k.Key)
+		if k.Paused {
+			name += " (paused)"
+		}
+		t.row(name, k.Waiting, k.InFlight, k.Weight, k.From)
 	}
 	if err := t.flush(); err != nil {
 		return err
@@ -98,6 +120,40 @@ func printQueue(w io.Writer, q *api.QueueStatus) error {
 		fmt.Fprintf(w, "and %d more of %s\n", more, count(q.KeysTotal, "key"))
 	}
 	return nil
+}
+
+// maxControls is how many keys that operators have set something for are shown; -o json has all.
+const maxControls = 20
+
+// printKeyControls shows what operators have set for keys, also for those that have no messages now.
+func printKeyControls(w io.Writer, q *api.QueueStatus) error {
+	paused, weights := q.Controls.PausedKeys, q.Controls.Weights
+	if len(paused)+len(weights) == 0 {
+		return nil
+	}
+	fmt.Fprintln(w)
+	t := newTable(w, "SET BY OPERATORS", "KEY", "")
+	for i := range paused[:min(len(paused), maxControls)] {
+		t.row("paused", keyName(paused[i].Key), strings.TrimPrefix(saidBy(paused[i].Said), ", "))
+	}
+	for i := range weights[:min(len(weights), maxControls)] {
+		t.row(fmt.Sprint("weight ", weights[i].Weight), keyName(weights[i].Key), strings.TrimPrefix(saidBy(weights[i].Said), ", "))
+	}
+	if err := t.flush(); err != nil {
+		return err
+	}
+	if more := max(len(paused)-maxControls, 0) + max(len(weights)-maxControls, 0); more > 0 {
+		fmt.Fprintf(w, "and %d more\n", more)
+	}
+	return nil
+}
+
+// saidBy tells through which agent something was set, and when.
+func saidBy(s api.Said) string {
+	if s.Agent == "" {
+		return ""
+	}
+	return ", said through agent " + printable(s.Agent) + " at " + s.At.UTC().Format("2006-01-02 15:04:05Z")
 }
 
 // keyName shows the absent key as what no key can be: keys are shown as they are, and a dash is a key as well.

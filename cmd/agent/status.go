@@ -103,6 +103,9 @@ func capsuleQueues(queues []api.CapsuleQueue) string {
 		if q.Paused {
 			notes = append(notes, "paused")
 		}
+		if q.PausedKeys > 0 {
+			notes = append(notes, count(q.PausedKeys, "key")+" paused")
+		}
 		if q.BacksOff {
 			notes = append(notes, "backs off")
 		}

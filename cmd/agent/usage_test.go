@@ -23,7 +23,7 @@ func TestEveryCommandHasHelpWithExamples(t *testing.T) {
 			t.Errorf("help %[1]s differs from %[1]s --help", command.Name())
 		}
 	}
-	for _, name := range strings.Fields("run validate setup demo publish pull work status queues peek drain health wait bench schema version completion") {
+	for _, name := range strings.Fields("run validate setup demo publish pull work status queues peek pause resume weight purge drain health wait bench schema version completion") {
 		if !names[name] {
 			t.Errorf("there is no command %s", name)
 		}
@@ -112,6 +112,18 @@ func TestUsageErrors(t *testing.T) {
 		{"queues a --keys 0", "--keys has to be"},
 		{"peek", "accepts 1 arg(s)"},
 		{"peek q --max 0", "--max has to be"},
+		{"pause", "accepts 1 arg(s)"},
+		{"pause a b", "accepts 1 arg(s)"},
+		{"resume q --kee x", "did you mean --key?"},
+		{"weight q", "accepts between 2 and 3 arg(s)"},
+		{"weight q k heavy", "above 0, at most 1000"},
+		{"weight q k 0", "above 0, at most 1000"},
+		{"weight q k 1001", "above 0, at most 1000"},
+		{"weight q k NaN", "above 0, at most 1000"},
+		{"weight q k 3 --unset", "not both"},
+		{"purge", "accepts 1 arg(s)"},
+		{"purge q", "say --yes"},
+		{"purge q --key k", "say --yes"},
 		{"drain --wait -1s", "--wait cannot be"},
 		{"health --timeout 0s", "--timeout has to be"},
 		{"wait --timeout -1s", "--timeout cannot be"},

@@ -51,6 +51,7 @@ type Agent struct {
 	tokens   int
 	draining bool
 	broken   *api.Error
+	set      settings
 }
 
 // New starts an agent with the queue and capsule "default" and the levels high, medium and low. It ends with the test.
@@ -84,6 +85,7 @@ func Start(path string) (*Agent, error) {
 		served:   map[string]float64{},
 		ids:      map[string]bool{},
 		sessions: map[string]chan api.Event{},
+		set:      settings{keys: map[string]bool{}, weight: map[string]float64{}},
 	}
 	a.server = &http.Server{Handler: a.handler(), BaseContext: func(net.Listener) context.Context { return ctx }, ReadHeaderTimeout: time.Minute}
 	go func() { _ = a.server.Serve(listener) }()
@@ -231,7 +233,7 @@ func (m *Message) lane() string { return strconv.Itoa(m.Priority) + "/" + m.Key 
 func (a *Agent) nextLocked() *Message {
 	var best *Message
 	for _, m := range a.messages {
-		if m.taken || m.finished {
+		if m.taken || m.finished || a.set.stops(m) {
 			continue
 		}
 		if best == nil || a.beforeLocked(m, best) {

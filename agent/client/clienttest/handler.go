@@ -42,7 +42,9 @@ func (a *Agent) handler() http.Handler {
 			fail(w, broken)
 			return
 		}
-		mux.ServeHTTP(w, r)
+		if !a.controls(w, r) {
+			mux.ServeHTTP(w, r)
+		}
 	})
 }
 

@@ -24,7 +24,7 @@ func (a *Agent) status(w http.ResponseWriter, _ *http.Request) {
 		Broker: api.BrokerStatus{Connected: a.broken == nil, URL: "nats://127.0.0.1:4222", Server: "test 2.15.3"},
 		Capsules: []api.CapsuleStatus{{
 			Name: "default", Concurrency: 10, InFlight: inFlight, Pulls: 1, Demand: true,
-			Queues: []api.CapsuleQueue{{Name: a.Queue, Lanes: 2}},
+			Queues: []api.CapsuleQueue{{Name: a.Queue, Lanes: 2, Paused: a.set.paused}},
 		}},
 		Peers: []api.Peer{{Agent: "test-2", Capsule: "default", Queues: []string{a.Queue}, Demand: true, AgeSeconds: 1.2}},
 	})
@@ -39,6 +39,7 @@ func (a *Agent) summary() api.QueueSummary {
 	s := api.QueueSummary{Name: a.Queue, Levels: len(a.Levels), Waiting: uint64(waiting), InFlight: uint64(inFlight)}
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	s.Paused = a.set.paused
 	for _, m := range a.messages {
 		if !m.finished {
 			s.Bytes += uint64(len(m.DataBase64))
@@ -64,7 +65,11 @@ func (a *Agent) queue(w http.ResponseWriter, r *http.Request) {
 			continue
 		}
 		if keys[m.Key] == nil {
-			keys[m.Key] = &api.KeyStat{Key: m.Key, Weight: m.Weight}
+			k := &api.KeyStat{Key: m.Key, Weight: m.Weight, From: api.WeightMessages, Paused: a.set.keys[m.Key]}
+			if weight, ok := a.set.weight[m.Key]; ok {
+				k.Weight, k.From = weight, api.WeightOverride
+			}
+			keys[m.Key] = k
 		}
 		if m.taken {
 			keys[m.Key].InFlight++
