@@ -17,6 +17,9 @@ import (
 // controlLimit bounds what is written for an operator. It is longer than all tries of a write.
 const controlLimit = 10 * time.Second
 
+// pauseSettles is how long after a pause no agent takes anything any more: they follow within a second.
+const pauseSettles = 2 * time.Second
+
 // controlled passes on to the capsules what an operator has set, or taken back.
 func (a *Agent) controlled(c controls.Change) {
 	for _, cc := range a.settings().Capsules {
@@ -112,7 +115,10 @@ func (e engine) Purge(ctx context.Context, queue string, key *string, most int, 
 	if !ok {
 		return nil, unknownQueue(queue)
 	}
-	got, err := e.a.client.Purge(ctx, def, broker.Purge{Key: key, Max: most, Until: until, Fence: e.a.leases.fence(queue)})
+	if err := e.mayPurge(ctx, def); err != nil {
+		return nil, err
+	}
+	got, err := e.a.client.Purge(ctx, def, broker.Purge{Key: key, Max: most, Until: until})
 	log := e.a.log.With("queue", queue, "removed", got.Removed)
 	if key != nil {
 		log = log.With("key", *key)
@@ -123,6 +129,27 @@ func (e engine) Purge(ctx context.Context, queue string, key *string, most int, 
 	}
 	log.Info("purged")
 	return &api.Purged{Queue: queue, Key: key, Removed: got.Removed, Until: got.Until, More: got.More}, nil
+}
+
+// mayPurge returns when a queue can be purged without harm to what is in flight. Where lanes hand out one message at a time
+// that is only while the queue is paused, and all agents have heard of it.
+func (e engine) mayPurge(ctx context.Context, def config.Queue) error {
+	if !broker.NewLayout(def).Serial() {
+		return nil
+	}
+	since, paused := e.a.controls.Since(pauseOf(def.Name, nil))
+	if !paused {
+		return &api.Error{
+			Code:    api.CodeNeedsPause,
+			Message: "queue " + def.Name + " hands out one message at a time, and is purged only while it is paused, so that nothing is taken from under its worker: pause it first, and resume it afterwards",
+		}
+	}
+	select {
+	case <-time.After(pauseSettles - since):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 func said(c controls.Control) api.Said { return api.Said{Agent: c.Agent, At: c.At} }

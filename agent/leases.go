@@ -126,16 +126,6 @@ func (c *contenders) want(capsule, queue string, want bool) {
 	}
 }
 
-// fence is that of a queue's present tenure, whoever holds it, as far as is known here; 0 without one.
-func (c *contenders) fence(queue string) uint64 {
-	for _, one := range c.all() {
-		if one.queue == queue {
-			return one.runner.Status().HolderFence
-		}
-	}
-	return 0
-}
-
 // idle says that nothing of a queue is out, and that nothing will be taken.
 func (c *contenders) idle(capsule, queue string) {
 	if one := c.find(capsule, queue); one != nil {

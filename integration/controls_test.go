@@ -390,3 +390,51 @@ func TestANewBucketHasNoPauses(t *testing.T) {
 	eventually(t, "the pause is gone", patience, func() bool { return !a.paused() })
 	a.app("main").take(1, 1)
 }
+
+// A queue with a single active consumer is paused, resumed and purged as any other: order is kept, and the one message that
+// is out is left alone, also when the purge goes through an agent that only stands by.
+func TestControlsOfASingleActiveConsumer(t *testing.T) {
+	t.Parallel()
+	server := startNATS(t)
+	s := func(id string) settings {
+		return settings{id: id, nats: server.url, yaml: `
+coordination: {heartbeat_interval: 200ms, stale_after: 2s, lease_ttl: 2s}
+queues: [{name: steps, priority_levels: 2, fair_share: true, single_active_consumer: true}]
+capsules: [{name: main, queues: [steps]}]
+`}
+	}
+	one, two := startAgent(t, s("one")), startAgent(t, s("two"))
+	one.batch("steps", notes(200, "m", note{Key: "a"})...)
+	app := one.app("main")
+	first := app.pull(1, patience)
+	equal(t, "first", strings.Join(data(first), " "), "m0")
+
+	two.must("pause", "steps")
+	eventually(t, "the holder follows", time.Second, one.paused)
+	equal(t, "ack of what was out", one.say(first[0], api.Settlement{Result: api.Ack}), api.StatusOK)
+	equal(t, "pulled while it is paused", len(app.pull(1, 300*time.Millisecond)), 0)
+	two.must("resume", "steps")
+	eventually(t, "the holder follows", time.Second, func() bool { return !one.paused() })
+	equal(t, "order", strings.Join(data(app.take(3, 1)), " "), "m1 m2 m3")
+
+	held := app.pull(1, patience)
+	equal(t, "in hand", strings.Join(data(held), " "), "m4")
+	if _, stderr, code := command(t, two, "purge", "steps", "--yes"); code != 1 || !strings.Contains(stderr, "needs_pause") {
+		t.Errorf("a purge that is not paused: exit code %d: %s", code, stderr)
+	}
+	two.must("pause", "steps")
+	equal(t, "purge prints", two.must("purge", "steps", "--yes"), "queue steps: 195 messages removed\n")
+	equal(t, "ack of what was in hand", one.say(held[0], api.Settlement{Result: api.Ack}), api.StatusOK)
+	one.must("resume", "steps")
+	one.publish("steps", "next", api.HeaderKey, "a")
+	equal(t, "after the purge", strings.Join(data(app.take(1, 1)), " "), "next")
+
+	// What backs off, or waits, goes too; and with nobody there everything does.
+	one.batch("steps", notes(20, "m", note{Key: "b", Priority: 1})...)
+	one.say(app.pull(1, patience)[0], api.Settlement{Result: api.Nack, Delay: "1s"})
+	one.must("pause", "steps")
+	equal(t, "purge prints", two.must("purge", "steps", "--key", "b", "--yes"), "key b of queue steps: 20 messages removed\n")
+	one.batch("steps", notes(20, "m", note{Key: "b", Priority: 1})...)
+	one.stop()
+	equal(t, "purge prints", two.must("purge", "steps", "--key", "b", "--yes"), "key b of queue steps: 20 messages removed\n")
+}

@@ -17,6 +17,7 @@ const (
 	CodeInvalidHeader    Code = "invalid_header"
 	CodeBadRequest       Code = "bad_request"
 	CodeNeedsFairShare   Code = "needs_fair_share" // the queue does not tell its keys apart
+	CodeNeedsPause       Code = "needs_pause"      // only a paused queue can be purged
 	CodePayloadTooLarge  Code = "payload_too_large"
 	CodeQueueFull        Code = "queue_full"
 	CodeBroker           Code = "broker_unavailable"
@@ -34,7 +35,7 @@ func (c Code) HTTPStatus() int {
 	switch c {
 	case CodeUnknownQueue, CodeUnknownCapsule, CodeUnknownToken, CodeNotFound:
 		return http.StatusNotFound
-	case CodeUnknownSession, CodeNeedsFairShare:
+	case CodeUnknownSession, CodeNeedsFairShare, CodeNeedsPause:
 		return http.StatusConflict
 	case CodePriority, CodeInvalidKey, CodeInvalidWeight, CodeInvalidHeader, CodeBadRequest:
 		return http.StatusBadRequest

@@ -15,8 +15,6 @@ const (
 	// time. What apps acknowledge meanwhile stands behind at most that many deletes.
 	purgeLanes = 4
 	purgeBatch = 64
-	// purgePatience is how long a question to a serial lane stays open: it is not answered while one of its messages is out.
-	purgePatience = 100 * time.Millisecond
 	// purgeDoubts is how often a lane that should have messages, and says that it has none, is asked again: JetStream can say
 	// so for a moment after it has stored one.
 	purgeDoubts = 2
@@ -34,9 +32,6 @@ type Purge struct {
 	// Until is the newest sequence to remove. 0 is the newest one that is stored at the time of the call, so that a purge ends
 	// while others publish.
 	Until uint64
-	// Fence is that of the present tenure, in a queue with a single active consumer; 0 when nobody holds the lease. It says in
-	// which lanes the holder's message is out.
-	Fence uint64
 }
 
 // Purged is what came of a purge.
@@ -56,13 +51,12 @@ type Purged struct {
 // may have been removed that is not counted. It costs what taking and finishing the messages would cost.
 //
 // As with every take, a lane whose consumer was lost with its server hands out running work once more; such a message is
-// removed, and the app's ack is answered with AlreadyFinished. The same goes for work that agents with another layout run,
-// and, in a queue with a single active consumer, for the message that a new holder begins with during the purge.
+// removed, and the app's ack is answered with AlreadyFinished. The same goes for work that agents with another layout run.
+//
+// Where lanes hand out one message at a time, a lane whose message is out gives nothing more. There everything but what is out
+// is deleted where it is, and the caller has to see to it that nothing is taken meanwhile: the queue has to be paused.
 func (c *Client) Purge(ctx context.Context, q config.Queue, p Purge) (Purged, error) {
 	w := &purger{c: c, queue: q, layout: NewLayout(q), key: p.Key, until: p.Until, answers: map[*Lane]chan Answer{}}
-	if w.layout.Single && p.Fence > 0 {
-		w.layout = w.layout.In(NewTenure(p.Fence, purgeGrant(p.Fence)))
-	}
 	w.budget.Store(int64(p.Max))
 	if p.Max == 0 {
 		w.budget.Store(1 << 62)
@@ -70,12 +64,6 @@ func (c *Client) Purge(ctx context.Context, q config.Queue, p Purge) (Purged, er
 	err := w.run(ctx)
 	return Purged{Removed: int(w.removed.Load()), Until: w.until, More: w.more.Load()}, err
 }
-
-// purgeGrant lets a purge work in the lanes of a tenure that may be another agent's: it hands nothing out.
-type purgeGrant uint64
-
-func (g purgeGrant) Trusted(time.Time) (uint64, bool) { return uint64(g), true }
-func (g purgeGrant) Held(time.Time) (uint64, bool)    { return uint64(g), true }
 
 type purger struct {
 	c       *Client
@@ -101,6 +89,9 @@ func (w *purger) run(ctx context.Context) (err error) {
 	found, err := w.find(ctx)
 	if err != nil {
 		return err
+	}
+	if w.layout.Serial() {
+		return w.serial(ctx)
 	}
 	if w.feed, err = w.c.NewFeed(w.answered, w.stray); err != nil {
 		return err

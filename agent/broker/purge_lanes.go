@@ -60,7 +60,7 @@ func (w *purger) empty(ctx context.Context, f Found) error {
 	}()
 	left, doubts := f.Messages, 0
 	for left > 0 && ctx.Err() == nil {
-		n := w.reserve(int(min(left, w.batch())))
+		n := w.reserve(int(min(left, purgeBatch)))
 		if n == 0 {
 			w.more.Store(true)
 			return nil
@@ -112,25 +112,13 @@ func (w *purger) finish(ctx context.Context, messages []*Message) (newer []*Mess
 	return newer, work.wait(context.WithoutCancel(ctx)) // what was taken is finished
 }
 
-// batch is how many messages to ask for: a serial lane has one at a time.
-func (w *purger) batch() uint64 {
-	if w.layout.Serial() {
-		return 1
-	}
-	return purgeBatch
-}
-
 // ask asks a lane and waits for the answer, which always comes.
 func (w *purger) ask(lane *Lane, n int) Answer {
 	answer := make(chan Answer, 1)
 	w.mu.Lock()
 	w.answers[lane] = answer
 	w.mu.Unlock()
-	patience := time.Duration(0)
-	if w.layout.Serial() {
-		patience = purgePatience
-	}
-	w.feed.Ask(lane, n, patience)
+	w.feed.Ask(lane, n, 0)
 	return <-answer
 }
 

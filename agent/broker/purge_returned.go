@@ -16,24 +16,29 @@ func (w *purger) backingOff(ctx context.Context) error {
 		if ctx.Err() != nil {
 			break
 		}
-		if !w.wantsRecord(r) {
-			continue
-		}
-		if w.reserve(1) == 0 {
-			w.more.Store(true)
+		if w.wantsRecord(r) && !w.delete(&work, r.seq) {
 			break
 		}
-		work.add(1)
-		key := r.attemptKey
-		w.remove(w.c.names.Stream(key.queue), key.seq, 1, func(result Finish) {
-			if result != FinishUnknown {
-				w.c.bucket.Delete(key.String(), func(uint64, error) {})
-			}
-			w.count(result)
-			work.done(result)
-		})
 	}
 	return work.wait(ctx)
+}
+
+// delete removes a message that is in nobody's hands, and its record if it has one. It reports false when no more may be
+// removed.
+func (w *purger) delete(work *group, seq uint64) bool {
+	if w.reserve(1) == 0 {
+		w.more.Store(true)
+		return false
+	}
+	work.add(1)
+	w.remove(w.c.names.Stream(w.layout.Queue), seq, 1, func(result Finish) {
+		if _, ok := w.c.attempts.lookup(w.layout.Queue, seq); ok && result != FinishUnknown {
+			w.c.bucket.Delete(attemptKey{w.layout.Queue, seq}.String(), func(uint64, error) {})
+		}
+		w.count(result)
+		work.done(result)
+	})
+	return true
 }
 
 // remove deletes by sequence, again while that is not answered.

@@ -18,7 +18,7 @@ const scanLimit = 5000
 // subjects are compared. The next call goes on where this one stopped; after the end it begins anew.
 func (r *repair) scan(ctx context.Context, subjects map[string]bool) error {
 	from := r.c.scans.at(r.queue.Name)
-	found, next, err := r.c.search(ctx, r.queue.Name, from, subjects)
+	found, next, err := r.c.search(ctx, r.queue.Name, from, func(subject string) bool { return subjects[subject] })
 	if err != nil {
 		return err
 	}
@@ -66,9 +66,9 @@ func (s *scans) set(queue string, seq uint64) {
 	s.next[queue] = seq
 }
 
-// search returns the sequences of messages on exactly these subjects among the next scanLimit messages, and where to go
-// on: 0 when the end was reached.
-func (c *Client) search(ctx context.Context, queue string, from uint64, subjects map[string]bool) (found []uint64, next uint64, err error) {
+// search returns the sequences of messages on the wanted subjects among the next scanLimit messages, and where to go on: 0
+// when the end was reached.
+func (c *Client) search(ctx context.Context, queue string, from uint64, want func(subject string) bool) (found []uint64, next uint64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	stream := c.names.Stream(queue)
@@ -92,11 +92,11 @@ func (c *Client) search(ctx context.Context, queue string, from uint64, subjects
 		defer cancel()
 		_ = c.js.DeleteConsumer(ctx, stream, consumer.CachedInfo().Name)
 	}()
-	want := int(min(consumer.CachedInfo().NumPending, scanLimit))
-	if want == 0 {
+	most := int(min(consumer.CachedInfo().NumPending, scanLimit))
+	if most == 0 {
 		return nil, 0, nil
 	}
-	batch, err := consumer.Fetch(want, jetstream.FetchContext(ctx))
+	batch, err := consumer.Fetch(most, jetstream.FetchContext(ctx))
 	if err != nil {
 		return nil, 0, fmt.Errorf("broker: search in %s: %w", queue, translate(err))
 	}
@@ -105,7 +105,7 @@ func (c *Client) search(ctx context.Context, queue string, from uint64, subjects
 		if err != nil {
 			continue
 		}
-		if subjects[m.Subject()] {
+		if want(m.Subject()) {
 			found = append(found, meta.Sequence.Stream)
 		}
 		next = meta.Sequence.Stream + 1

@@ -37,13 +37,14 @@ type Store struct {
 
 	mu    sync.Mutex
 	state state
+	since map[Thing]time.Time // when this agent heard that a thing is set; monotonic
 	known bool // what was set before this agent started has been told
 }
 
 // New makes a store. follow is told of everything that is set already, as soon as the bucket shows it, and of every change
 // from then on: one at a time, in order. It must not block, nor call the store or the bucket.
 func New(b Bucket, agent string, log hclog.Logger, follow func(Change)) *Store {
-	s := &Store{bucket: b, agent: agent, log: log, follow: follow}
+	s := &Store{bucket: b, agent: agent, log: log, follow: follow, since: map[Thing]time.Time{}}
 	b.Subscribe(pausePrefix, s.heard)
 	b.Subscribe(weightPrefix, s.heard)
 	return s
@@ -73,8 +74,12 @@ func (s *Store) heard(e broker.Entry) {
 		change, differs = s.state.put(c)
 	} else {
 		change, differs = s.state.remove(thing)
+		delete(s.since, thing)
 	}
 	if differs {
+		if set {
+			s.since[thing] = time.Now()
+		}
 		s.tellLocked(change)
 		s.follow(change)
 	}
@@ -139,6 +144,14 @@ func (s *Store) Get(t Thing) (Control, bool) {
 	defer s.mu.Unlock()
 	c, ok := s.state.set[t]
 	return c, ok
+}
+
+// Since tells for how long a thing has been set as it is, as far as this agent has heard, and whether it is.
+func (s *Store) Since(t Thing) (time.Duration, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	at, ok := s.since[t]
+	return time.Since(at), ok
 }
 
 // Set sets a thing, or sets it anew, and blocks until that is stored. The agent and the time are filled in. The error wraps

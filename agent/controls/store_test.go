@@ -98,7 +98,15 @@ func TestSetAndUnset(t *testing.T) {
 				t.Errorf("another queue has %+v", other)
 			}
 		}
+		time.Sleep(time.Minute)
+		set(one, Control{Thing: queuePause})
+		if d, ok := two.Since(queuePause); !ok || d != time.Minute {
+			t.Errorf("the queue was paused for %v (%v)", d, ok)
+		}
 		must(one.Unset(ctx, queuePause))
+		if d, ok := two.Since(queuePause); ok {
+			t.Errorf("the queue is paused for %v", d)
+		}
 		must(one.Unset(ctx, unkeyed))
 		must(two.Unset(ctx, weight))
 		must(two.Unset(ctx, weight)) // not set any more
