@@ -5,6 +5,7 @@
 //	             ├─ pull ──> dispatch (one per capsule) ──> broker
 //	             └─ settle ─> delivery (the book) ────────> broker
 //	admin socket ── status, drain          group: heartbeats, definitions in force
+//	             └─ pause, weight, purge    controls: what operators set
 //	                                       leases: who is a queue's single active consumer
 //
 // The parts do not know each other; what connects them is here. An [Agent] is started once and stopped once.

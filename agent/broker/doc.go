@@ -35,7 +35,8 @@
 //
 // [Client.Peek] and [Client.Stats] look at a queue without taking from it, and ask the stream's leader. What raw
 // publishers put on subjects that no lane reads, a sweep finds, and [Client.Repair] moves to where it belongs: the copy is
-// stored first, once, and only then the original is deleted.
+// stored first, once, and only then the original is deleted. [Client.Purge] removes what waits: it takes from lanes and then
+// deletes, so that it never removes what somebody has in hand.
 //
 // # Tenures
 //
@@ -61,7 +62,8 @@
 //
 //   - No limit is overshot, and what was accepted is stored. What a full queue evicts was waiting: it was in nobody's hands,
 //     and did not back off. As many are evicted as newcomers needed room, and they are the oldest of the lowest levels.
-//   - A message that was stored is finished only by [Client.Finish], or evicted; a crash at any moment leaves it in the stream.
+//   - A message that was stored is finished only by [Client.Finish], evicted, or removed by [Client.Purge]; a crash at any
+//     moment leaves it in the stream.
 //   - [Finished] is reported at most once per message, whoever finishes it, unless the connection broke over a finish: then
 //     the one who repeats it takes the credit, even if somebody else was faster.
 //   - Every question to a lane gets exactly one answer, also when the connection breaks or the lane is lost.

@@ -36,6 +36,12 @@
 // skips the queue. A message that is backing off is not overtaken in its lane. When the queue is to be handed over, nothing
 // more is taken, and [Options].Idle is told when nothing is out.
 //
+// # What operators set
+//
+// A queue or a tenant can be paused, and a tenant's weight overridden, at any time. A paused queue is passed over: it is not
+// asked, not swept, and its wake-ups are not heard; so when it is resumed it is swept before anything is taken from it. A
+// paused tenant sleeps for the scheduler, while what is believed of its lanes is kept up to date.
+//
 // # Guarantees
 //
 //   - While a higher queue or level is believed to have work, nothing lower is taken (but for the starvation guard).
@@ -45,6 +51,8 @@
 //   - With work that is believed in and free credit, a question is under way. Work that is not believed in is found by the
 //     next sweep.
 //   - A message that was taken is handed to a pull, or returned; a pull that has ended gets nothing.
+//   - After a pause was heard of, nothing is asked of what is paused. What is not paused is served as if that did not exist,
+//     and nothing that is resumed gets more than its share.
 //   - No question without an answer holds anybody up for longer than half a second.
 //
 // # Non-guarantees
