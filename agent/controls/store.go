@@ -38,7 +38,7 @@ type Store struct {
 	mu    sync.Mutex
 	state state
 	since map[Thing]time.Time // when this agent heard that a thing is set; monotonic
-	known bool // what was set before this agent started has been told
+	known bool                // what was set before this agent started has been told
 }
 
 // New makes a store. follow is told of everything that is set already, as soon as the bucket shows it, and of every change
