@@ -86,7 +86,8 @@
 //   - After a lane was made again, what another agent is running looks as if it waited, to an eviction too: that agent
 //     finishes its work, and is told that the message was finished before.
 //   - Of several messages that were returned to one lane, the one that was returned first is the first to be evicted. What a
-//     dead agent had is as good as waiting a second after its acknowledgement wait at the latest. Without the bucket, two
+//     dead agent had counts as waiting within a second after its acknowledgement wait, or after everything else of its level
+//     has gone. Without the bucket, two
 //     agents that make room at the same moment may evict from a level that is not the lowest.
 //   - An acknowledged write is on disk within the server's sync interval, not at once.
 package broker

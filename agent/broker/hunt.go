@@ -52,8 +52,9 @@ type hunt struct {
 	layout Layout
 	levels [][]string // the classes that are served at each level
 	heads  map[string]spot
-	doubt  []spot     // of the present level: passed over because their lanes have handed them out, which may be long ago
-	taken  []*Message // and not chosen, yet
+	sure   map[Address]uint64 // up to where a lane that was taken from has nothing, not even what was returned
+	doubt  []spot             // of the present level: passed over because their lanes have handed them out, which may be long ago
+	taken  []*Message         // and not chosen, yet
 }
 
 // want is what a hunt is for.
@@ -66,7 +67,7 @@ type want struct {
 }
 
 func newHunt(g grounds, layout Layout, marks *marks, strange []string) *hunt {
-	h := &hunt{grounds: g, marks: marks, layout: layout, levels: make([][]string, layout.Levels), heads: map[string]spot{}}
+	h := &hunt{grounds: g, marks: marks, layout: layout, levels: make([][]string, layout.Levels), heads: map[string]spot{}, sure: map[Address]uint64{}}
 	for level := range h.levels {
 		h.levels[level] = []string{Class(level)}
 	}
@@ -215,10 +216,15 @@ func (h *hunt) try(ctx context.Context, s spot) error {
 	if until, busy := h.busy(s.seq); busy {
 		return h.pass(ctx, s, s.seq, until)
 	}
-	if upTo := h.marks.upTo(s.address); s.seq <= upTo {
+	if upTo := h.sure[s.address]; s.seq <= upTo {
 		return h.pass(ctx, s, upTo, time.Time{})
 	}
-	if h.layout.Keyed && !h.marks.private(s.address) && !h.back(s.seq) {
+	back := h.back(s.seq)
+	if upTo := h.marks.upTo(s.address); s.seq <= upTo && !back {
+		h.doubt = append(h.doubt, s)
+		return h.pass(ctx, s, upTo, time.Time{})
+	}
+	if h.layout.Keyed && !h.marks.private(s.address) && !back {
 		upTo, _, err := h.passed(ctx, s)
 		if err != nil {
 			return err
@@ -235,6 +241,7 @@ func (h *hunt) try(ctx context.Context, s spot) error {
 		return err
 	}
 	h.marks.noneUpTo(s.address, upTo)
+	h.sure[s.address] = upTo
 	if m != nil {
 		h.taken = append(h.taken, m)
 	}
@@ -250,10 +257,14 @@ func (h *hunt) ask(ctx context.Context) (bool, error) {
 	for len(h.doubt) > 0 {
 		s := h.doubt[0]
 		h.doubt = h.doubt[1:]
-		m, _, err := h.take(ctx, s)
+		if s.seq <= h.sure[s.address] {
+			continue
+		}
+		m, upTo, err := h.take(ctx, s)
 		if err != nil {
 			return false, err
 		}
+		h.sure[s.address] = upTo
 		if m != nil {
 			h.taken = append(h.taken, m)
 			return true, nil
@@ -328,7 +339,7 @@ func (h *hunt) refusal(ctx context.Context, w want, some bool) (*FullError, erro
 }
 
 func (h *hunt) anyWaits(ctx context.Context, class string) (bool, error) {
-	at := query{class, "*", 1}
+	at, asked := query{class, "*", 1}, map[Address]bool{}
 	for range aboveMost {
 		spots, err := h.look(ctx, []query{at})
 		if err != nil || spots[0].seq == 0 {
@@ -339,11 +350,11 @@ func (h *hunt) anyWaits(ctx context.Context, class string) (bool, error) {
 			if h.back(s.seq) {
 				return true, nil
 			}
-			if _, waits, err := h.passed(ctx, s); err != nil || waits {
-				return waits, err
-			}
-			if !h.layout.Keyed {
-				return false, nil // its lane has spoken for all
+			if !asked[s.address] {
+				asked[s.address] = true
+				if _, waits, err := h.passed(ctx, s); err != nil || waits {
+					return waits, err
+				}
 			}
 		}
 		at.from = s.seq + 1

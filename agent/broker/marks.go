@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"container/heap"
 	"sync"
 	"time"
 )
@@ -21,6 +22,7 @@ type marks struct {
 	mu      sync.Mutex
 	classes map[string]mark       // nothing of a class waits before it
 	lanes   map[Address]mark      // nothing of a lane waits up to it
+	later   comebacks             // messages that back off
 	others  map[Address]time.Time // lanes that others take from, until then
 }
 
@@ -37,7 +39,8 @@ func newMarks() *marks {
 func (k *marks) from(class string) uint64 {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if m, ok := k.classes[class]; ok && k.now().Before(m.until) {
+	now := k.catchUpLocked()
+	if m, ok := k.classes[class]; ok && now.Before(m.until) {
 		return m.seq
 	}
 	delete(k.classes, class)
@@ -68,7 +71,8 @@ func (k *marks) passed(class string, seq uint64, until time.Time) {
 func (k *marks) upTo(a Address) uint64 {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if m, ok := k.lanes[a]; ok && k.now().Before(m.until) {
+	now := k.catchUpLocked()
+	if m, ok := k.lanes[a]; ok && now.Before(m.until) {
 		return m.seq
 	}
 	delete(k.lanes, a)
@@ -115,23 +119,62 @@ func (k *marks) private(a Address) bool {
 func (k *marks) returned(class string, lane Address, seq uint64, at time.Time) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if m, ok := k.classes[class]; ok && seq < m.seq {
-		k.classes[class] = back(m, seq, at, k.now())
+	c := comeback{at, class, lane, seq}
+	if at.After(k.now()) && len(k.later) < lanesMost {
+		heap.Push(&k.later, c)
+		return
 	}
-	if m, ok := k.lanes[lane]; ok && seq <= m.seq {
-		k.lanes[lane] = back(m, seq-1, at, k.now())
+	k.undoLocked(c)
+}
+
+func (k *marks) undoLocked(c comeback) {
+	if m, ok := k.classes[c.class]; ok && c.seq < m.seq {
+		m.seq = c.seq
+		k.classes[c.class] = m
+	}
+	if m, ok := k.lanes[c.lane]; ok && c.seq <= m.seq {
+		m.seq = c.seq - 1
+		k.lanes[c.lane] = m
 	}
 }
 
-func back(m mark, seq uint64, at, now time.Time) mark {
-	if at.After(now) {
-		if at.Before(m.until) {
-			m.until = at
-		}
-		return m
+// catchUpLocked undoes the marks that speak of messages whose time has come.
+func (k *marks) catchUpLocked() time.Time {
+	now := k.now()
+	for len(k.later) > 0 && !k.later[0].at.After(now) {
+		k.undoLocked(heap.Pop(&k.later).(comeback))
 	}
-	m.seq = min(m.seq, seq)
-	return m
+	return now
+}
+
+// comeback is a message that backs off.
+type comeback struct {
+	at    time.Time
+	class string
+	lane  Address
+	seq   uint64
+}
+
+// comebacks are a heap, the next one first.
+type comebacks []comeback
+
+// Len implements heap.Interface.
+func (c comebacks) Len() int { return len(c) }
+
+// Less implements heap.Interface.
+func (c comebacks) Less(i, j int) bool { return c[i].at.Before(c[j].at) }
+
+// Swap implements heap.Interface.
+func (c comebacks) Swap(i, j int) { c[i], c[j] = c[j], c[i] }
+
+// Push implements heap.Interface.
+func (c *comebacks) Push(x any) { *c = append(*c, x.(comeback)) }
+
+// Pop implements heap.Interface.
+func (c *comebacks) Pop() any {
+	last := (*c)[len(*c)-1]
+	*c = (*c)[:len(*c)-1]
+	return last
 }
 
 // forget drops all marks: the queue's lanes have changed.
@@ -141,4 +184,5 @@ func (k *marks) forget() {
 	clear(k.classes)
 	clear(k.lanes)
 	clear(k.others)
+	k.later = nil
 }

@@ -266,3 +266,87 @@ func TestRingFlood(t *testing.T) {
 		}
 	})
 }
+
+// Workers of two agents take and finish while publishers flood the queue through both: nothing that was handed out is
+// evicted, and everything that was accepted is finished, evicted or still there.
+func TestRingWithWorkers(t *testing.T) {
+	both(t, func(t *testing.T, share func(*config.Queue)) {
+		r := newRig(t, ringOf(30, share))
+		agents := []*rig{r, r.another()}
+		var mu sync.Mutex
+		accepted, finished := 0, 0
+		stop := make(chan struct{})
+		var publishers, workers sync.WaitGroup
+		for w, agent := range agents {
+			a := agent.asker()
+			workers.Go(func() {
+				for i := 0; ; i++ {
+					select {
+					case <-stop:
+						return
+					default:
+					}
+					var held []*Message
+					for k := range 6 {
+						answer := a.ask(a.at((i+k)%3, fmt.Sprint("t", (i+w)%3)), 2)
+						held = append(held, answer.Messages...)
+					}
+					for j, m := range held {
+						if (i+j)%5 == 0 {
+							agent.giveBack(m, Return{})
+							continue
+						}
+						if outcome := agent.finished(m); outcome != Finished {
+							t.Errorf("%s was taken, and finished by somebody else (%d)", m.Data, outcome)
+						}
+						mu.Lock()
+						finished++
+						mu.Unlock()
+					}
+				}
+			})
+		}
+		for p := range 4 {
+			publishers.Go(func() {
+				for i := range 150 {
+					if agents[p%2].offer((p+i)%3, fmt.Sprint("t", i%3), fmt.Sprint(p, "-", i)) == "" {
+						mu.Lock()
+						accepted++
+						mu.Unlock()
+					}
+				}
+			})
+		}
+		publishers.Wait()
+		close(stop)
+		workers.Wait()
+		evicted := int(agents[0].evicted() + agents[1].evicted())
+		if left := int(r.stored()); accepted != finished+evicted+left || left > 30 {
+			t.Errorf("%d were accepted, %d finished, %d evicted, %d are left", accepted, finished, evicted, left)
+		}
+		if evicted == 0 || finished == 0 {
+			t.Errorf("%d were evicted and %d finished: nothing was tried", evicted, finished)
+		}
+	})
+}
+
+// An agent that dies in its turn holds the others up for a second, and no longer.
+func TestRingTakesTheTurnOfTheDead(t *testing.T) {
+	r := newRig(t, ringOf(1))
+	r.fill(1)
+	written := make(chan error, 1)
+	r.Bucket().Put(turnPrefix+"orders", []byte("dead"), func(_ uint64, err error) { written <- err })
+	if err := wait(t, written, "the record of the dead agent's turn"); err != nil {
+		t.Fatal(err)
+	}
+	begin := time.Now()
+	if reason := r.offer(1, "a", "new"); reason != "" {
+		t.Fatal(reason)
+	}
+	if took := time.Since(begin); took < turnStale {
+		t.Errorf("the turn was taken over after %v, while its holder may have lived", took)
+	}
+	r.wantLeft("new")
+	// It is given back, so that the next one does not wait.
+	until(t, "the turn is given back", func() bool { e, ok := r.Bucket().Get(turnPrefix + "orders"); return ok && len(e.Value) == 0 })
+}
