@@ -50,6 +50,7 @@ type Agent struct {
 	roles    *roles
 	leases   *contenders
 	sources  *sources
+	delays   *delays
 
 	appListener   *socket.Listener
 	adminListener *socket.Listener
@@ -133,6 +134,7 @@ func (a *Agent) start(ctx context.Context) error {
 	a.defs.start()
 	a.sources = newSources(a)
 	a.sources.start()
+	a.delays = startDelays(a)
 	select {
 	case <-a.defs.ready:
 	case <-a.fatal:
@@ -356,6 +358,9 @@ func (a *Agent) shutDown(ctx context.Context) error {
 	}
 	if a.sources != nil {
 		a.sources.stop()
+	}
+	if a.delays != nil {
+		a.delays.stop()
 	}
 	if a.book != nil {
 		a.book.ReturnAll()

@@ -29,9 +29,11 @@ func (c *Client) CheckAccess(ctx context.Context, queues []config.Queue, bucket 
 	if problem := c.checkJetStream(ctx); problem != "" {
 		return []string{problem}
 	}
-	checks := make([]func() []string, 0, len(queues)+1)
+	checks := make([]func() []string, 0, 2*len(queues)+1)
 	for _, q := range queues {
-		checks = append(checks, func() []string { return append(c.checkQueue(ctx, q), c.checkSources(ctx, q)...) })
+		checks = append(checks,
+			func() []string { return append(c.checkQueue(ctx, q), c.checkSources(ctx, q)...) },
+			func() []string { return c.checkDelays(ctx, q) })
 	}
 	checks = append(checks, func() []string { return c.checkBucket(ctx, bucket) })
 

@@ -104,7 +104,7 @@ func TestCheckAccess(t *testing.T) {
 		names++
 	}
 	page, err := r.consumers(within(t), "FL_Q_orders", 0)
-	if names != 2 || r.stored() != before || err != nil || page.Total != 0 {
+	if names != 3 || r.stored() != before || err != nil || page.Total != 0 {
 		t.Errorf("the check left %d streams, %d messages, %d consumers", names, r.stored(), page.Total)
 	}
 }
@@ -162,7 +162,9 @@ func TestCheckAccessRights(t *testing.T) {
 		`queue orders: may not make lane consumers: * "$JS.API.CONSUMER.CREATE.FL_Q_orders.`,
 		`queue orders: may not finish messages: * "$JS.API.STREAM.MSG.DELETE.FL_Q_orders"`,
 		`queue orders: may not listen for wake-ups: * "fl.wake.orders.*.*"`,
+		`queue orders: may not move and cancel delayed messages: * "$JS.API.STREAM.MSG.DELETE.FL_DELAY_orders"`,
 		`queue fresh: may not make its stream FL_Q_fresh, which does not exist * "$JS.API.STREAM.CREATE.FL_Q_fresh"`,
+		`queue fresh: may not make its stream FL_DELAY_fresh, which does not exist * "$JS.API.STREAM.CREATE.FL_DELAY_fresh"`,
 		`bucket fairlead: may not be written: * "$KV.fairlead.sync"`,
 	}
 	if len(problems) != len(want) {

@@ -37,6 +37,9 @@ func (c *Client) decode(lane *Lane, m *nats.Msg, meta *nats.MsgMetadata) *Messag
 	if !msg.setHeaders(m.Header) {
 		c.metrics.PoisonWeights.Add(1)
 	}
+	if ttl := lane.Layout.TTL; ttl > 0 && msg.Expires.IsZero() {
+		msg.Expires = msg.EnqueuedAt.Add(ttl) // of a raw publisher, or from before the queue had a TTL
+	}
 	return msg
 }
 
@@ -74,6 +77,10 @@ func (m *Message) setHeaders(h nats.Header) bool {
 			m.size, _ = strconv.ParseInt(value, 10, 64)
 		case hasPrefixFold(name, originPrefix): // of a message that was moved
 			set(strings.ToLower(name), value)
+		case strings.EqualFold(name, headerExpires):
+			m.Expires = expiryOf(value)
+		case strings.EqualFold(name, headerDelayed):
+			m.delayed = value
 		case hasPrefixFold(name, ownPrefix):
 		case strings.EqualFold(name, headerType):
 			m.ContentType = value

@@ -10,11 +10,12 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// admit decides whether a message that just arrived may be handed out: not before its time, and not when this agent is
-// running it already.
+// admit decides whether a message that just arrived may be handed out: not before its time, not when it has expired, and
+// not when this agent is running it already.
 func (c *Client) admit(m *Message) bool {
 	rec := c.attempts.number(m)
-	if left := time.Until(rec.notBefore()); rec.NotBefore != 0 && left > 0 {
+	expired := m.Expired(time.Now())
+	if left := time.Until(rec.notBefore()); rec.NotBefore != 0 && left > 0 && !expired {
 		c.metrics.HeldBack.Add(1)
 		m.heldUntil = rec.notBefore()
 		c.Return(m, Return{NotBefore: rec.notBefore(), Reason: rec.Error}, func(error) {})
@@ -26,6 +27,10 @@ func (c *Client) admit(m *Message) bool {
 	}
 	if c.holds.renew(m) {
 		c.metrics.Refreshed.Add(1)
+		return false
+	}
+	if expired {
+		c.expire(m)
 		return false
 	}
 	c.holds.take(m)
@@ -109,8 +114,21 @@ func (c *Client) deleteRequest(stream string, seq uint64) *nats.Msg {
 //
 // The caller has made sure that the message's tenure is held. When it ends while the outcome is unknown, nothing more is
 // tried.
+//
+// A message that was delayed is deleted only when nothing is left of it among the delayed ones: see [Client.MoveDelayed].
 func (c *Client) Finish(m *Message, done func(Finish)) {
-	c.finish(m, 1, done)
+	if m.delayed == "" {
+		c.finish(m, 1, done)
+		return
+	}
+	c.clearDelayed(m.Queue, m.delayed, func(err error) {
+		if err != nil {
+			c.metrics.DeletesUnknown.Add(1)
+			done(FinishUnknown)
+			return
+		}
+		c.finish(m, 1, done)
+	})
 }
 
 func (c *Client) finish(m *Message, try int, done func(Finish)) {
@@ -141,10 +159,21 @@ func (c *Client) finish(m *Message, try int, done func(Finish)) {
 
 var successMark = []byte(`"success":true`)
 
-// deleted reads JetStream's answer to a delete.
+// deleted reads and counts JetStream's answer to the delete that finishes a message.
 func (c *Client) deleted(answer *nats.Msg) Finish {
-	if bytes.Contains(answer.Data, successMark) {
+	f := c.readDeleted(answer)
+	switch f {
+	case Finished:
 		c.metrics.Deletes.Add(1)
+	case FinishUnknown:
+		c.metrics.DeletesUnknown.Add(1)
+	}
+	return f
+}
+
+// readDeleted reads JetStream's answer to a delete.
+func (c *Client) readDeleted(answer *nats.Msg) Finish {
+	if bytes.Contains(answer.Data, successMark) {
 		return Finished
 	}
 	var r struct {
@@ -162,7 +191,6 @@ func (c *Client) deleted(answer *nats.Msg) Finish {
 		}
 		c.seldom.warn("JetStream refused to delete a message", "code", r.Error.ErrCode, "error", r.Error.Description)
 	}
-	c.metrics.DeletesUnknown.Add(1)
 	return FinishUnknown
 }
 

@@ -15,6 +15,7 @@ type Layout struct {
 	Default int  // the level of messages without a priority
 	Keyed   bool // one lane per (level, key) rather than one per level
 	AckWait time.Duration
+	TTL     time.Duration // of messages that do not say themselves until when they may be delivered; 0 is none
 	// Single is true for a queue with a single active consumer. Its lanes belong to a tenure; without one there are none.
 	Single bool
 	Tenure *Tenure
@@ -30,6 +31,7 @@ func NewLayout(q config.Queue) Layout {
 		Keyed:   q.FairShare.Enabled,
 		AckWait: q.AckWait,
 		Single:  q.SingleActiveConsumer,
+		TTL:     q.TTL,
 		hash:    q.Layout(),
 	}
 }

@@ -21,6 +21,7 @@ type Message struct {
 	Data       []byte
 	Compressed bool
 	EnqueuedAt time.Time
+	Expires    time.Time     // not to be handed out from then on; zero is never
 	Attempt    int           // 1 for the first try
 	AckWait    time.Duration // after this long without Extend, JetStream hands it to someone else
 
@@ -28,6 +29,7 @@ type Message struct {
 	Lane *Lane
 
 	size      int64     // of the payload before it was compressed, as its headers say; 0 when they do not
+	delayed   string    // the handle that it had when it was delayed; "" if it was not
 	reply     string    // where JetStream wants acknowledgements
 	delivered uint64    // how often this lane's consumer has delivered it
 	cseq      uint64    // its number in this lane's consumer

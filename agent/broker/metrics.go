@@ -17,6 +17,10 @@ type Metrics struct {
 	Duplicates     atomic.Uint64
 	Refused        Counts // publishes that a limit refused, by queue and reason
 	Evicted        Counts // messages that made room for others, by queue and level
+	Delayed        atomic.Uint64 // delayed messages stored
+	DelayedMoved   atomic.Uint64 // delayed messages that became due and entered their queue
+	Cancelled      atomic.Uint64 // delayed messages cancelled
+	Expired        atomic.Uint64 // messages removed because nobody took them in time
 	Wakeups        atomic.Uint64
 	Sweeps         atomic.Uint64
 	Repaired       atomic.Uint64 // messages moved from a subject that was not canonical

@@ -30,7 +30,11 @@ func (n Names) Bucket() string { return n.bucket }
 // Subjects is everything that a queue's stream stores.
 func (n Names) Subjects(queue string) string { return n.prefix + ".q." + queue + ".>" }
 
+// DelayStream is the stream of a queue's delayed messages.
+func (n Names) DelayStream(queue string) string { return n.upper + "_DELAY_" + queue }
+
 func (n Names) subjectPrefix(queue string) string { return n.prefix + ".q." + queue + "." }
+func (n Names) delayPrefix(queue string) string   { return n.prefix + ".delay." + queue + "." }
 func (n Names) wakePrefix(queue string) string    { return n.prefix + ".wake." + queue + "." }
 
 // NoPriority is the class token of messages that were published without a priority.

@@ -51,8 +51,8 @@ type Peeked struct {
 // That is arrival order: which tenant is next is for the taking agents to decide, and not known here.
 //
 // Messages that other agents are running cannot be told apart from waiting ones, and are shown; those on subjects that
-// are not canonical are not shown until they were repaired. It costs a read per message that is returned or skipped, and
-// 1 for each level that a message could have, at most 101; it stops early after passing over 1,000 messages in hand, or with
+// are not canonical are not shown until they were repaired, and expired ones never. It costs a read per message that is
+// returned or skipped, and // 1 for each level that a message could have, at most 101; it stops early after passing over 1,000 messages in hand, or with
 // 64 MiB of payloads. It blocks until it is done or ctx ends. Errors wrap [ErrInvalidKey], [ErrStreamMissing] or [ErrUnavailable].
 func (c *Client) Peek(ctx context.Context, q config.Queue, p Peek) ([]Peeked, error) {
 	token := "*"
@@ -169,6 +169,13 @@ func (w *peeker) take(level int, s *stored) {
 	}
 	m := Message{Data: s.Data}
 	m.setHeaders(s.Header)
+	if ttl := w.queue.TTL; ttl > 0 && m.Expires.IsZero() {
+		m.Expires = s.Time.Add(ttl)
+	}
+	if m.Expired(time.Now()) { // it does not wait any more
+		w.skips--
+		return
+	}
 	data, err := m.Payload(w.queue.Limits.MaxPayload)
 	if err != nil { // it will be found out when it is taken
 		data, m.Headers = s.Data, maps.Clone(m.Headers)

@@ -1,6 +1,10 @@
 package broker
 
-import "github.com/fairlead/fairlead/fairshare"
+import (
+	"time"
+
+	"github.com/fairlead/fairlead/fairshare"
+)
 
 // Publication is one message to be stored, as the socket's publish calls hand it over: checked, and with its key decoded.
 type Publication struct {
@@ -12,11 +16,14 @@ type Publication struct {
 	Headers     map[string]string // application headers, traceparent and tracestate, names in lower case; may be nil
 	Data        []byte            // as published; belongs to the callee until Publish returns
 	Compress    bool              // this one, whatever the queue says
+	At          time.Time         // not to be delivered before; the zero time, and one that has passed, is now
+	TTL         time.Duration     // not to be delivered later than this after the publish; 0: the queue's
 }
 
 // Receipt says what became of a publication that JetStream has stored.
 type Receipt struct {
-	Seq       uint64 // in the queue's stream
+	Seq       uint64 // in the queue's stream; 0 for a delayed one
+	Delayed   string // the handle of a delayed one; "" for others, and for a duplicate of one that is not delayed any more
 	Level     int    // the level it is served at
-	Duplicate bool   // stored before under the same id; Seq is the earlier one's
+	Duplicate bool   // stored before under the same id; Seq or Delayed is the earlier one's
 }

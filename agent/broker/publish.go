@@ -1,12 +1,14 @@
 package broker
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/nats-io/nats.go"
 
@@ -27,9 +29,10 @@ const (
 	headerEncoding = "Content-Encoding"
 )
 
-// Publish stores one message and returns when JetStream has confirmed it. A write that is not answered is repeated under
-// the same id, so that it is stored once. Errors wrap [ErrInvalidKey], [ErrTooLarge], [ErrQueueFull], [ErrUnavailable]
-// or [ErrOutcomeUnknown]; after all but the last nothing was stored.
+// Publish stores one message and returns when JetStream has confirmed it: in the queue, or, with a time to come, among its
+// delayed ones, which no limit refuses. A write that is not answered is repeated under the same id, so that it is stored
+// once. Errors wrap [ErrInvalidKey], [ErrTooLarge], [ErrQueueFull], [ErrUnavailable] or [ErrOutcomeUnknown]; after all but
+// the last nothing was stored.
 func (c *Client) Publish(ctx context.Context, q config.Queue, p Publication) (Receipt, error) {
 	type outcome struct {
 		receipt Receipt
@@ -48,10 +51,15 @@ func (c *Client) Publish(ctx context.Context, q config.Queue, p Publication) (Re
 // PublishAsync is Publish without waiting: messages are sent in the order of the calls, and stored in it unless one has to
 // be repeated. p's data must not change before done was called, which happens once, from any goroutine; it must not block.
 func (c *Client) PublishAsync(q config.Queue, p Publication, done func(Receipt, error)) {
-	m, err := c.message(q, p)
+	now := time.Now()
+	m, err := c.message(q, p, now)
 	if err != nil {
 		done(Receipt{}, err)
 		return
+	}
+	handle := ""
+	if p.At.After(now) {
+		handle = c.delay(m, q.Name, p.At)
 	}
 	if int64(m.Size()) > c.MaxPayload() {
 		done(Receipt{}, fmt.Errorf("%w (%d bytes with headers, of %d)", ErrTooLarge, m.Size(), c.MaxPayload()))
@@ -60,6 +68,10 @@ func (c *Client) PublishAsync(q config.Queue, p Publication, done func(Receipt, 
 	level := p.Level
 	if level < 0 {
 		level = q.DefaultPriority
+	}
+	if handle != "" {
+		c.storeDelayed(m, q.Name, handle, level, done)
+		return
 	}
 	c.storeOrMakeRoom(newcomer{queue: q, level: level, msg: m}, func(ack pubAck, err error) {
 		if err != nil {
@@ -76,7 +88,7 @@ func (c *Client) PublishAsync(q config.Queue, p Publication, done func(Receipt, 
 }
 
 // message is what a publication looks like in the stream.
-func (c *Client) message(q config.Queue, p Publication) (*nats.Msg, error) {
+func (c *Client) message(q config.Queue, p Publication, now time.Time) (*nats.Msg, error) {
 	key, err := EncodeKey(p.Key)
 	if err != nil {
 		return nil, err
@@ -94,6 +106,11 @@ func (c *Client) message(q config.Queue, p Publication) (*nats.Msg, error) {
 	}
 	if p.Weight > 0 {
 		h[headerWeight] = []string{formatWeight(p.Weight)}
+	}
+	if ttl := cmp.Or(p.TTL, q.TTL); ttl > 0 {
+		expires := now.Add(ttl)
+		setExpiry(h, expires)
+		setBackstop(h, expires, now)
 	}
 	if p.ID != "" {
 		h[headerID] = []string{p.ID}

@@ -16,9 +16,16 @@ import (
 // more, and a queue has a consumer for each active (level, key).
 const maxConsumers = 1_000_000
 
-// EnsureStream makes the queue's stream, or brings it to what the definition says. It can be called by many agents at
-// once with the same definition.
+// EnsureStream makes the queue's stream and that of its delayed messages, or brings them to what the definition says. It
+// can be called by many agents at once with the same definition.
 func (c *Client) EnsureStream(ctx context.Context, q config.Queue) error {
+	if err := c.ensureStream(ctx, q); err != nil {
+		return err
+	}
+	return c.ensureDelayStream(ctx, q)
+}
+
+func (c *Client) ensureStream(ctx context.Context, q config.Queue) error {
 	name := c.names.Stream(q.Name)
 	stream, err := c.stream(ctx, name)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {

@@ -91,12 +91,17 @@ type streamInfo struct {
 
 // subjects describes a queue's stream and counts the messages of each of its subjects, page by page.
 func (c *Client) subjects(ctx context.Context, queue string) (*streamInfo, error) {
-	first, err := c.streamInfo(ctx, queue, 0)
+	return c.subjectsUnder(ctx, c.names.Stream(queue), c.names.Subjects(queue))
+}
+
+// subjectsUnder is the same of any stream, for the subjects under a filter.
+func (c *Client) subjectsUnder(ctx context.Context, stream, filter string) (*streamInfo, error) {
+	first, err := c.streamInfo(ctx, stream, filter, 0)
 	if err != nil {
 		return nil, err
 	}
 	for page := first; page.Limit > 0 && page.Offset+page.Limit < page.Total; {
-		if page, err = c.streamInfo(ctx, queue, page.Offset+page.Limit); err != nil {
+		if page, err = c.streamInfo(ctx, stream, filter, page.Offset+page.Limit); err != nil {
 			return nil, err
 		}
 		for subject, n := range page.State.Subjects {
@@ -106,25 +111,25 @@ func (c *Client) subjects(ctx context.Context, queue string) (*streamInfo, error
 	return first, nil
 }
 
-func (c *Client) streamInfo(ctx context.Context, queue string, offset int) (*streamInfo, error) {
+func (c *Client) streamInfo(ctx context.Context, stream, filter string, offset int) (*streamInfo, error) {
 	body, err := json.Marshal(struct {
 		Filter string `json:"subjects_filter"`
 		Offset int    `json:"offset"`
-	}{c.names.Subjects(queue), offset})
+	}{filter, offset})
 	if err != nil {
 		return nil, fmt.Errorf("broker: %w", err)
 	}
-	m := &nats.Msg{Subject: "$JS.API.STREAM.INFO." + c.names.Stream(queue), Data: body}
+	m := &nats.Msg{Subject: "$JS.API.STREAM.INFO." + stream, Data: body}
 	answer, err := c.nc.RequestMsgWithContext(ctx, m)
 	if err != nil {
-		return nil, fmt.Errorf("broker: subjects of %s: %w", queue, translate(err))
+		return nil, fmt.Errorf("broker: subjects of %s: %w", stream, translate(err))
 	}
 	var info streamInfo
 	if err := json.Unmarshal(answer.Data, &info); err != nil {
-		return nil, fmt.Errorf("broker: subjects of %s: %w", queue, err)
+		return nil, fmt.Errorf("broker: subjects of %s: %w", stream, err)
 	}
 	if info.Error != nil {
-		return nil, fmt.Errorf("broker: subjects of %s: %w", queue, info.Error)
+		return nil, fmt.Errorf("broker: subjects of %s: %w", stream, info.Error)
 	}
 	return &info, nil
 }

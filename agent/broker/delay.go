@@ -1,0 +1,132 @@
+package broker
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+)
+
+const (
+	// headerDelayed is the handle that a message had while it was delayed.
+	headerDelayed = "Fairlead-Delayed"
+	// headerSchedule and headerTarget tell JetStream when to store a message again, and on which subject.
+	headerSchedule = "Nats-Schedule"
+	headerTarget   = "Nats-Schedule-Target"
+)
+
+// ErrNoDelays says that a queue has no stream for delayed messages: it was set up by an older version, or deleted. It wraps
+// [ErrUnavailable]. Nothing was stored.
+var ErrNoDelays = fmt.Errorf("%w: the queue has no stream for delayed messages", ErrUnavailable)
+
+// delay makes of a message for the queue one that waits among the delayed ones, and returns its handle. What is in it stays
+// as it is: when its time has come, JetStream stores it again on the subject of due messages, without its id.
+func (c *Client) delay(m *nats.Msg, queue string, at time.Time) (handle string) {
+	class, token, _ := splitAddress(strings.TrimPrefix(m.Subject, c.names.subjectPrefix(queue)))
+	d := delayed{class: class, token: token, handle: newHandle(at)}
+	prefix := c.names.delayPrefix(queue)
+	m.Subject = prefix + d.subject()
+	d.due = true
+	m.Header[headerTarget] = []string{prefix + d.subject()}
+	// By hand: nats.go cuts off what is below a second, and the message would be early.
+	m.Header[headerSchedule] = []string{"@at " + at.UTC().Format(time.RFC3339Nano)}
+	delete(m.Header, headerTTL) // the schedule itself must not go before its time
+	return d.handle
+}
+
+// storeDelayed stores a delayed message.
+func (c *Client) storeDelayed(m *nats.Msg, queue, handle string, level int, done func(Receipt, error)) {
+	c.store(m, 1, false, func(ack pubAck, err error) {
+		switch {
+		case errors.Is(err, ErrNobody):
+			done(Receipt{}, fmt.Errorf("%w (%s)", ErrNoDelays, c.names.DelayStream(queue)))
+		case err != nil:
+			done(Receipt{}, err)
+		case !ack.Duplicate:
+			c.metrics.Delayed.Add(1)
+			done(Receipt{Delayed: handle, Level: level}, nil)
+		default:
+			c.metrics.Duplicates.Add(1)
+			c.handleAt(queue, ack.Sequence, func(handle string) {
+				done(Receipt{Delayed: handle, Level: level, Duplicate: true}, nil)
+			})
+		}
+	})
+}
+
+// handleAt looks up the handle of the delayed message with a sequence; "" when it is not delayed any more.
+func (c *Client) handleAt(queue string, seq uint64, done func(handle string)) {
+	c.lookUp(c.names.DelayStream(queue), look{Seq: seq}, func(subject string, _ uint64, _ error) {
+		d, _ := parseDelayed(strings.TrimPrefix(subject, c.names.delayPrefix(queue)))
+		done(d.handle)
+	})
+}
+
+// lookUp finds the subject and the sequence of a message, without waiting; "" and 0 when there is none.
+func (c *Client) lookUp(stream string, l look, done func(subject string, seq uint64, err error)) {
+	body, _ := json.Marshal(l) // cannot fail: a number and a string
+	c.deletes.do(&nats.Msg{Subject: "$JS.API.STREAM.MSG.GET." + stream, Data: body}, func(answer *nats.Msg, err error) {
+		if err != nil {
+			done("", 0, err)
+			return
+		}
+		var r struct {
+			Error   *apiError `json:"error"`
+			Message struct {
+				Subject string `json:"subject"`
+				Seq     uint64 `json:"seq"`
+			} `json:"message"`
+		}
+		if err := json.Unmarshal(answer.Data, &r); err != nil {
+			done("", 0, fmt.Errorf("broker: reading from %s: %w", stream, err))
+			return
+		}
+		if r.Error != nil && r.Error.ErrCode != errNoMessage && r.Error.ErrCode != errStreamNotFound {
+			done("", 0, fmt.Errorf("broker: reading from %s: %w", stream, r.Error))
+			return
+		}
+		done(r.Message.Subject, r.Message.Seq, nil)
+	})
+}
+
+// clearDelayed makes sure that nothing is left among the delayed messages of one that is about to be finished: a mover that
+// died after it had moved it has left it there. Whoever finds it there later knows from this that it was not finished, and
+// so that its copy, if there is one, is still in the queue.
+func (c *Client) clearDelayed(queue, handle string, done func(error)) {
+	if _, ok := parseHandle(handle); !ok {
+		done(nil) // of a raw publisher: nothing can have this handle
+		return
+	}
+	stream := c.names.DelayStream(queue)
+	filter := c.names.delayPrefix(queue) + dueToken + ".*.*." + handle
+	c.lookUp(stream, look{Seq: 1, Filter: filter}, func(_ string, seq uint64, err error) {
+		if err != nil || seq == 0 {
+			done(err)
+			return
+		}
+		c.drop(stream, seq, 1, func(f Finish) {
+			if f == FinishUnknown {
+				done(ErrOutcomeUnknown)
+				return
+			}
+			done(nil)
+		})
+	})
+}
+
+// drop deletes one message of any stream, and tries again while the outcome is unknown.
+func (c *Client) drop(stream string, seq uint64, try int, done func(Finish)) {
+	c.deletes.do(c.deleteRequest(stream, seq), func(answer *nats.Msg, err error) {
+		switch {
+		case err == nil:
+			done(c.readDeleted(answer))
+		case errors.Is(err, ErrOutcomeUnknown) && try < writeTries && c.Connected():
+			c.drop(stream, seq, try+1, done)
+		default:
+			done(FinishUnknown)
+		}
+	})
+}

@@ -1,0 +1,115 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/fairlead/fairlead/config"
+)
+
+const (
+	// moverAckWait is how long a due message may be in a mover's hands before another one gets it.
+	moverAckWait = 30 * time.Second
+	// moverName is the part of the movers' consumer's name behind the prefix.
+	moverName = "-due"
+)
+
+// ensureDelayStream makes the stream of a queue's delayed messages, or brings it to what the definition says.
+func (c *Client) ensureDelayStream(ctx context.Context, q config.Queue) error {
+	name := c.names.DelayStream(q.Name)
+	stream, err := c.stream(ctx, name)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		want := c.delayStreamConfig(q)
+		want.FirstSeq = uint64(time.Now().UnixMicro()) // sequences never start again
+		stream, err = c.createStream(ctx, want)
+		if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
+			stream, err = c.stream(ctx, name) // another agent was faster
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("broker: stream %s: %w", name, translate(err))
+	}
+	have := stream.CachedInfo().Config
+	if have.Retention != jetstream.LimitsPolicy {
+		return fmt.Errorf("broker: stream %s exists with %s retention, not made by Fairlead: rename the queue or remove the stream", name, have.Retention)
+	}
+	want, same := c.mergeDelayStream(have, q)
+	if same {
+		return nil
+	}
+	if _, err := c.updateStream(ctx, want); err != nil {
+		return fmt.Errorf("broker: stream %s cannot be changed to what the file says: %w", name, translate(err))
+	}
+	c.log.Info("stream changed to its definition", "queue", q.Name, "stream", name)
+	return nil
+}
+
+// delayStreamConfig is the stream of a queue's delayed messages. It has no limit: those of the queue apply when a message
+// falls due, and JetStream takes no schedules in a stream that refuses what is beyond its limits.
+func (c *Client) delayStreamConfig(q config.Queue) jetstream.StreamConfig {
+	cfg := jetstream.StreamConfig{
+		Name:              c.names.DelayStream(q.Name),
+		Description:       "Fairlead delayed messages of queue " + q.Name,
+		Subjects:          []string{c.names.delayPrefix(q.Name) + ">"},
+		Retention:         jetstream.LimitsPolicy,
+		Storage:           jetstream.FileStorage,
+		Replicas:          max(q.Storage.Replicas, 1),
+		Duplicates:        q.DedupWindow,
+		Discard:           jetstream.DiscardOld,
+		MaxMsgs:           -1,
+		MaxBytes:          -1,
+		MaxMsgSize:        -1,
+		MaxConsumers:      -1,
+		MaxMsgsPerSubject: 1, // a schedule that fires twice leaves one message
+		AllowDirect:       true,
+		AllowRollup:       true,
+		AllowMsgSchedules: true,
+	}
+	if q.Storage.Type == "memory" {
+		cfg.Storage = jetstream.MemoryStorage
+	}
+	if q.Storage.Compression == "s2" && cfg.Storage == jetstream.FileStorage {
+		cfg.Compression = jetstream.S2Compression
+	}
+	return cfg
+}
+
+// mergeDelayStream is what a stream becomes under a definition: what Fairlead does not decide stays.
+func (c *Client) mergeDelayStream(have jetstream.StreamConfig, q config.Queue) (merged jetstream.StreamConfig, same bool) {
+	want, m := c.delayStreamConfig(q), have
+	m.Description, m.Subjects = want.Description, want.Subjects
+	m.Replicas, m.Duplicates = want.Replicas, want.Duplicates
+	m.MaxMsgsPerSubject = want.MaxMsgsPerSubject
+	m.AllowDirect, m.AllowMsgSchedules, m.AllowRollup = want.AllowDirect, true, true
+	m.Storage, m.Compression = want.Storage, want.Compression
+	return m, sameConfig(have, m) && have.AllowMsgSchedules && have.AllowRollup
+}
+
+// ensureMover makes the consumer that all movers of a queue share, or finds it. It is durable: nothing that is asked of it
+// keeps it, and nothing but an operator removes it. One that was removed begins with the oldest due message again.
+func (c *Client) ensureMover(ctx context.Context, queue string) (jetstream.Consumer, error) {
+	stream := c.names.DelayStream(queue)
+	name := c.names.prefix + moverName
+	consumer, err := c.js.CreateOrUpdateConsumer(ctx, stream, jetstream.ConsumerConfig{
+		Name:          name,
+		Durable:       name,
+		Description:   "Fairlead movers of delayed messages",
+		FilterSubject: c.names.delayPrefix(queue) + dueToken + ".>",
+		DeliverPolicy: jetstream.DeliverAllPolicy,
+		AckPolicy:     jetstream.AckExplicitPolicy,
+		AckWait:       moverAckWait,
+		MaxDeliver:    -1,
+		MaxAckPending: -1, // those that wait for room must not silence the others
+	})
+	switch {
+	case errors.Is(err, jetstream.ErrStreamNotFound):
+		return nil, fmt.Errorf("%w (%s)", ErrStreamMissing, stream)
+	case err != nil:
+		return nil, fmt.Errorf("broker: movers of %s: %w", queue, translate(err))
+	}
+	return consumer, nil
+}

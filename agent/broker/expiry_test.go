@@ -1,0 +1,160 @@
+package broker
+
+import (
+	"errors"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/fairlead/fairlead/config"
+)
+
+func wantError(t *testing.T, what string, err, want error) {
+	t.Helper()
+	if !errors.Is(err, want) {
+		t.Errorf("%s: %v, want %v", what, err, want)
+	}
+}
+
+// expiring publishes a message that expires.
+func (r *rig) expiring(ttl time.Duration, data string) {
+	r.t.Helper()
+	if _, err := r.Publish(within(r.t), r.q, Publication{Level: 0, Key: "a", Data: []byte(data), TTL: ttl}); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// An expired message is removed at the take, counted, and what is behind it comes.
+func TestAnExpiredMessageIsGone(t *testing.T) {
+	r := newRig(t, nil)
+	r.expiring(50*time.Millisecond, "old")
+	r.expiring(time.Hour, "young")
+	r.publish(0, "a", "for ever")
+	time.Sleep(60 * time.Millisecond)
+	if found, err := r.Peek(within(t), r.q, Peek{Max: 10}); err != nil || len(found) != 2 {
+		t.Errorf("peek shows %d, %v", len(found), err)
+	}
+	a := r.asker()
+	lane := a.at(0, "a")
+	answer := a.ask(lane, 1)
+	until(t, "the first answer", func() bool { // right after a publish a lane may say that it is empty
+		if answer.Held == 0 && len(answer.Messages) == 0 {
+			answer = a.ask(lane, 1)
+			return false
+		}
+		return true
+	})
+	if answer.Held != 1 || len(answer.Messages) != 0 {
+		t.Errorf("the answer is %+v: want one that was held", answer)
+	}
+	if got := payloads(a.take(lane, 2)); got != "young for ever " {
+		t.Errorf("got %s", got)
+	}
+	until(t, "it is removed and counted", func() bool { return r.stored() == 2 && r.metrics.Expired.Load() == 1 })
+}
+
+// To the millisecond: what has time left is handed out, and its time is known.
+func TestExpiryIsExact(t *testing.T) {
+	at := time.Now()
+	m := &Message{Expires: at}
+	if !m.Expired(at) || m.Expired(at.Add(-time.Millisecond)) || (&Message{}).Expired(at) {
+		t.Error("wrong by a millisecond")
+	}
+	r := newRig(t, nil)
+	before := time.Now()
+	r.expiring(time.Minute, "x")
+	after := time.Now()
+	a := r.asker()
+	if got := a.take(a.at(0, "a"), 1)[0].Expires; got.Before(before.Add(time.Minute)) || got.After(after.Add(time.Minute)) {
+		t.Errorf("expires at %v, published between %v and %v", got, before, after)
+	}
+}
+
+// Work that is running when its time is over is not removed: it is settled as always. JetStream would remove it a day later.
+func TestRunningWorkDoesNotExpire(t *testing.T) {
+	r := newRig(t, func(q *config.Queue) { q.AckWait = time.Second })
+	r.expiring(300*time.Millisecond, "x")
+	a := r.asker()
+	m := a.take(a.at(0, "a"), 1)[0]
+	for range 6 { // past its time, and past what JetStream would have rounded it to
+		time.Sleep(400 * time.Millisecond)
+		r.Extend(m)
+	}
+	if r.stored() != 1 {
+		t.Fatal("it was removed")
+	}
+	if f := r.finished(m); f != Finished {
+		t.Errorf("finish: %v", f)
+	}
+	if n := r.metrics.Expired.Load(); n != 0 {
+		t.Errorf("%d expired", n)
+	}
+}
+
+func TestARetryExpires(t *testing.T) {
+	r := newRig(t, nil)
+	r.expiring(300*time.Millisecond, "x")
+	a := r.asker()
+	m := a.take(a.at(0, "a"), 1)[0]
+	r.giveBack(m, Return{Counts: AnAttempt, NotBefore: time.Now().Add(400 * time.Millisecond)})
+	until(t, "it is removed", func() bool {
+		if answer := a.ask(a.at(0, "a"), 1); len(answer.Messages) > 0 {
+			t.Fatal("it was delivered")
+		}
+		return r.stored() == 0
+	})
+	until(t, "it is counted", func() bool { return r.metrics.Expired.Load() == 1 })
+	until(t, "its record is gone", func() bool { return len(r.attempts.of("orders")) == 0 })
+}
+
+// The queue's TTL is for messages that have none of their own; those of raw publishers count from when they were stored.
+func TestTheQueuesTTL(t *testing.T) {
+	r := newRig(t, func(q *config.Queue) { q.TTL = 200 * time.Millisecond })
+	r.raw("p0.a", "raw")
+	r.publish(0, "a", "published")
+	r.expiring(time.Hour, "own")
+	r.raw("p0.a", "raw own", headerExpires, time.Now().Add(time.Hour).Format(time.RFC3339))
+	r.raw("p0.a", "poison", headerExpires, "tomorrow")
+	time.Sleep(250 * time.Millisecond)
+	a := r.asker()
+	if got := payloads(a.take(a.at(0, "a"), 2)); got != "own raw own " {
+		t.Errorf("got %s", got)
+	}
+	until(t, "the others are removed", func() bool { a.ask(a.at(0, "a"), 5); return r.stored() == 2 })
+	if n := r.metrics.Expired.Load(); n != 3 {
+		t.Errorf("%d expired", n)
+	}
+}
+
+// JetStream's own removal comes at least a day later, in whole seconds.
+func TestTheBackstop(t *testing.T) {
+	r := newRig(t, nil)
+	r.expiring(1500*time.Millisecond, "x")
+	m, err := r.read(within(t), "FL_Q_orders", look{Seq: 1, Filter: "fl.q.orders.>"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	seconds, err := strconv.Atoi(m.Header.Get(headerTTL))
+	if got := time.Duration(seconds) * time.Second; err != nil || got < 24*time.Hour+1500*time.Millisecond || got > 24*time.Hour+3*time.Second {
+		t.Errorf("the backstop is %v, %v", got, err)
+	}
+	r.publish(0, "a", "for ever")
+	m, err = r.read(within(t), "FL_Q_orders", look{Seq: m.Seq + 1, Filter: "fl.q.orders.>"})
+	if err != nil || m.Header.Get(headerTTL) != "" || m.Header.Get(headerExpires) != "" {
+		t.Errorf("a message without a TTL has one: %v, %v", m.Header, err)
+	}
+}
+
+// A delayed message that has expired when it falls due, because it waited for room, never enters the queue.
+func TestADelayedMessageExpires(t *testing.T) {
+	r := newRig(t, nil)
+	r.delayed(150*time.Millisecond, Publication{Level: 0, Key: "a", TTL: 200 * time.Millisecond})
+	r.due(1)
+	time.Sleep(100 * time.Millisecond)
+	r.mover()
+	until(t, "it is gone", func() bool { return r.leftDelayed() == 0 })
+	until(t, "it is counted", func() bool { return r.metrics.Expired.Load() == 1 })
+	if r.stored() != 0 || r.metrics.DelayedMoved.Load() != 0 {
+		t.Error("it was moved")
+	}
+}
