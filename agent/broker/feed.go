@@ -16,12 +16,13 @@ import (
 type Answer struct {
 	Lane     *Lane
 	Messages []*Message // in the lane's order; possibly fewer than asked for
-	// Pending is how many messages the lane had left behind the last of Messages, when that was sent. Messages that were
+	// Pending is how many messages the lane had left behind the last that arrived, when that was sent. Messages that were
 	// returned are not counted.
 	Pending uint64
 	// Short is true when the lane said that it has nothing more to give now.
 	Short bool
-	// Held is how many messages arrived and went straight back: before their time, or running here already.
+	// Held is how many messages arrived and went straight back, before their time or running here already, or were removed,
+	// because they had expired.
 	Held int
 	// HeldUntil is the latest time before which one of them may not be delivered; zero if there is none.
 	HeldUntil time.Time
@@ -267,9 +268,9 @@ func (f *Feed) receive(m *nats.Msg) {
 		return
 	}
 	q.left--
+	q.answer.Pending = meta.NumPending
 	if taken {
 		q.answer.Messages = append(q.answer.Messages, msg)
-		q.answer.Pending = meta.NumPending
 	} else {
 		q.answer.Held++
 		if msg.heldUntil.After(q.answer.HeldUntil) {

@@ -23,6 +23,7 @@ type Delivery struct {
 //
 // A message of a queue with a single active consumer is not handed out when its tenure is not trusted any more: it is given
 // back, too.
+// Nor is one handed out that has expired since it was taken: it goes back too, and whoever takes it next removes it.
 //
 // Every message's slot is released and its fate told to the owner exactly once, also when Hand fails, with ErrSessionEnded
 // or ErrClosed.
@@ -41,10 +42,14 @@ func (b *Book) Hand(owner Owner, msgs []*broker.Message, lease time.Duration, s 
 		return nil, b.refuseAndUnlock(owner, msgs)
 	}
 	now := wall.Sub(b.start)
-	var doubles, late []giveBack
+	var doubles, late, expired []giveBack
 	for i, m := range msgs {
 		if !m.Tenure().Trusted(wall) {
 			late = append(late, giveBack{m: m, owner: owner, how: broker.Return{Reason: "the queue's lease was lost before delivery"}})
+			continue
+		}
+		if m.Expired(wall) {
+			expired = append(expired, giveBack{m: m, owner: owner, how: broker.Return{Reason: "expired before delivery"}})
 			continue
 		}
 		if b.byMessage[address{m.Queue, m.Seq}] != nil {
@@ -60,7 +65,8 @@ func (b *Book) Hand(owner Owner, msgs []*broker.Message, lease time.Duration, s 
 	b.counts.Handed += uint64(len(ds))
 	b.counts.Doubles += uint64(len(doubles))
 	b.counts.Late += uint64(len(late))
-	b.giveBackLocked(append(doubles, late...))
+	b.counts.TooLate += uint64(len(expired))
+	b.giveBackLocked(append(append(doubles, late...), expired...))
 	b.armLocked()
 	b.mu.Unlock()
 	b.nameAll(ds)

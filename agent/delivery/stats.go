@@ -21,6 +21,7 @@ type Stats struct {
 	Refreshed     uint64 // handles replaced because a lane was made again
 	Revoked       uint64 // deliveries whose tenure ended
 	Late          uint64 // messages that were not handed out because their tenure was over, or about to be
+	TooLate       uint64 // messages that were not handed out because they had expired a moment before
 	Doubles       uint64 // messages that were not handed out because they were live already
 }
 

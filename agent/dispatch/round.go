@@ -213,7 +213,7 @@ func (c *core) believe(l *lane, a broker.Answer, now time.Time) {
 	case l.wakes > 0: // something was stored while it was asked
 		l.count = l.wakes
 	case a.Held > 0 && !a.Short: // what came was not for now; there may be more behind it
-		l.count = 1
+		l.count = max(1, int(min(a.Pending, 1<<30)))
 	case doubt:
 		c.doubts++
 		c.timers.add(now.Add(recheckAfter), l, doubted)
@@ -258,6 +258,7 @@ func (c *core) finishRound(now time.Time) {
 	messages := make([]*broker.Message, 0, len(r.turns))
 	for _, t := range r.turns {
 		l := t.lane
+		c.returnExpired(l, now)
 		if len(l.hand) == 0 {
 			t.queue.sched.Refund(t.right)
 			c.refresh(l.slot)
@@ -288,6 +289,15 @@ func (c *core) finishRound(now time.Time) {
 		c.giveBack(m)
 	}
 	c.answerPatient(len(messages))
+}
+
+// returnExpired gives back messages whose time was over while they were in hand: whoever takes them next removes them.
+func (c *core) returnExpired(l *lane, now time.Time) {
+	for len(l.hand) > 0 && l.hand[0].Expired(now) {
+		c.eff.giveBack(l.hand[0])
+		l.hand[0] = nil
+		l.hand = l.hand[1:]
+	}
 }
 
 // answerPatient ends pulls that have messages rather than to go on asking: when a round brought nothing, what is believed
