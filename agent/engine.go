@@ -44,7 +44,7 @@ func (e engine) PublishAsync(queue string, p broker.Publication, done func(broke
 
 // stored tells the capsules of a message before its publisher is: a pull that comes after the publish knows of it.
 func (e engine) stored(queue string, p broker.Publication, r broker.Receipt, err error) {
-	if err != nil || r.Duplicate {
+	if err != nil || r.Duplicate || r.Delayed != "" {
 		return
 	}
 	for _, name := range e.a.order {

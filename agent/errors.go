@@ -31,6 +31,8 @@ func publishError(queue string, err error) error {
 		return &api.Error{Code: api.CodePayloadTooLarge, Message: err.Error() + ": send less, or raise max_payload of the NATS server"}
 	case errors.Is(err, broker.ErrOutcomeUnknown):
 		return &api.Error{Code: api.CodeOutcomeUnknown, Message: "NATS did not answer in time: the message may have been stored; publishing it again is safe with a Fairlead-Id"}
+	case errors.Is(err, broker.ErrNoDelays):
+		return noDelays(queue)
 	case errors.Is(err, broker.ErrNobody):
 		return &api.Error{Code: api.CodeBroker, Message: fmt.Sprintf("NATS is there, but nothing stores messages of queue %s: its stream is missing (run setup, or restart an agent that may make it), or JetStream is not enabled", queue)}
 	}

@@ -78,18 +78,26 @@ func (e engine) Queues(ctx context.Context) (*api.QueueList, error) {
 		if err != nil {
 			return nil, brokerError(err)
 		}
-		list.Queues = append(list.Queues, e.summary(def, s))
+		delayed, err := e.a.client.DelayedCounts(ctx, broker.NewLayout(def))
+		if err != nil {
+			return nil, brokerError(err)
+		}
+		list.Queues = append(list.Queues, e.summary(def, s, delayed))
 	}
 	return list, nil
 }
 
-// summary counts what backs off as delayed: it is not to be had now.
-func (e engine) summary(def config.Queue, s broker.Stats) api.QueueSummary {
+// summary counts what backs off as delayed, together with the delayed messages of each level: neither is to be had now.
+func (e engine) summary(def config.Queue, s broker.Stats, delayed []uint64) api.QueueSummary {
 	_, paused := e.a.controls.Get(pauseOf(def.Name, nil))
-	return api.QueueSummary{
+	q := api.QueueSummary{
 		Name: def.Name, Levels: def.Levels, Waiting: s.Waiting, InFlight: s.InFlight, Delayed: s.BackingOff, Bytes: s.Bytes,
 		Paused: paused,
 	}
+	for _, n := range delayed {
+		q.Delayed += n
+	}
+	return q
 }
 
 // Queue implements socket.Reader.
@@ -102,13 +110,17 @@ func (e engine) Queue(ctx context.Context, name string, keys int) (*api.QueueSta
 	if err != nil {
 		return nil, brokerError(err)
 	}
+	delayed, err := e.a.client.DelayedCounts(ctx, broker.NewLayout(def))
+	if err != nil {
+		return nil, brokerError(err)
+	}
 	q := &api.QueueStatus{
-		QueueSummary: e.summary(def, s), Definition: def, LevelStats: []api.LevelStat{}, Keys: []api.KeyStat{}, KeysTotal: s.KeysTotal,
+		QueueSummary: e.summary(def, s, delayed), Definition: def, LevelStats: []api.LevelStat{}, Keys: []api.KeyStat{}, KeysTotal: s.KeysTotal,
 		OldestAgeSeconds: s.OldestAge.Seconds(), Limits: limits(def),
 	}
 	for _, l := range s.Levels {
 		stat := api.LevelStat{
-			Priority: l.Level, Waiting: l.Waiting, InFlight: l.InFlight, Delayed: l.BackingOff, OldestAgeSeconds: l.OldestAge.Seconds(),
+			Priority: l.Level, Waiting: l.Waiting, InFlight: l.InFlight, Delayed: l.BackingOff + delayed[l.Level], OldestAgeSeconds: l.OldestAge.Seconds(),
 		}
 		if l.Level < len(def.LevelNames) {
 			stat.Name = def.LevelNames[l.Level]

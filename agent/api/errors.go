@@ -11,6 +11,7 @@ const (
 	CodeUnknownCapsule   Code = "unknown_capsule"
 	CodeUnknownSession   Code = "unknown_session"
 	CodeUnknownToken     Code = "unknown"
+	CodeUnknownHandle    Code = "unknown_handle" // of a delayed message
 	CodePriority         Code = "priority_out_of_range"
 	CodeInvalidKey       Code = "invalid_key"
 	CodeInvalidWeight    Code = "invalid_weight"
@@ -33,7 +34,7 @@ const (
 // HTTPStatus returns the status that goes with c.
 func (c Code) HTTPStatus() int {
 	switch c {
-	case CodeUnknownQueue, CodeUnknownCapsule, CodeUnknownToken, CodeNotFound:
+	case CodeUnknownQueue, CodeUnknownCapsule, CodeUnknownToken, CodeUnknownHandle, CodeNotFound:
 		return http.StatusNotFound
 	case CodeUnknownSession, CodeNeedsFairShare, CodeNeedsPause:
 		return http.StatusConflict

@@ -15,8 +15,8 @@ type Metrics struct {
 	Refreshed      atomic.Uint64 // messages of a lane made anew that this agent was already running
 	Published      atomic.Uint64
 	Duplicates     atomic.Uint64
-	Refused        Counts // publishes that a limit refused, by queue and reason
-	Evicted        Counts // messages that made room for others, by queue and level
+	Refused        Counts        // publishes that a limit refused, by queue and reason
+	Evicted        Counts        // messages that made room for others, by queue and level
 	Delayed        atomic.Uint64 // delayed messages stored
 	DelayedMoved   atomic.Uint64 // delayed messages that became due and entered their queue
 	Cancelled      atomic.Uint64 // delayed messages cancelled

@@ -52,7 +52,8 @@ type Peeked struct {
 //
 // Messages that other agents are running cannot be told apart from waiting ones, and are shown; those on subjects that
 // are not canonical are not shown until they were repaired, and expired ones never. It costs a read per message that is
-// returned or skipped, and // 1 for each level that a message could have, at most 101; it stops early after passing over 1,000 messages in hand, or with
+// returned or skipped, and 1 for each level that a message could have, at most 101; it stops early after passing over 1,000
+// messages in hand or expired, or with
 // 64 MiB of payloads. It blocks until it is done or ctx ends. Errors wrap [ErrInvalidKey], [ErrStreamMissing] or [ErrUnavailable].
 func (c *Client) Peek(ctx context.Context, q config.Queue, p Peek) ([]Peeked, error) {
 	token := "*"

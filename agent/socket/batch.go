@@ -74,10 +74,9 @@ type batch struct {
 
 // slot is one line's place in the answer.
 type slot struct {
-	done  chan struct{} // closed when the rest is set
-	seq   uint64
-	again bool
-	err   *api.Error
+	done    chan struct{} // closed when the rest is set
+	receipt broker.Receipt
+	err     *api.Error
 }
 
 // read reads lines and starts their publishes. It returns the error that ended the body too early.
@@ -132,7 +131,7 @@ func (b *batch) publish(s *slot, line []byte, limit int64) {
 		if err != nil {
 			s.err = b.x.apiError(err)
 		}
-		s.seq, s.again = receipt.Seq, receipt.Duplicate
+		s.receipt = receipt
 		b.finish(s, size)
 	})
 }
@@ -175,10 +174,15 @@ func (s *slot) append(dst []byte) []byte {
 			return append(append(dst, text...), '\n')
 		}
 	}
-	dst = append(dst, `{"seq":`...)
-	dst = strconv.AppendUint(dst, s.seq, 10)
-	dst = append(dst, `,"duplicate":`...)
-	dst = strconv.AppendBool(dst, s.again)
+	dst = append(dst, '{')
+	switch r := s.receipt; {
+	case r.Delayed != "": // letters, digits and a dash
+		dst = append(append(append(dst, `"delayed":"`...), r.Delayed...), `",`...)
+	case r.Seq > 0:
+		dst = append(strconv.AppendUint(append(dst, `"seq":`...), r.Seq, 10), ',')
+	}
+	dst = append(dst, `"duplicate":`...)
+	dst = strconv.AppendBool(dst, s.receipt.Duplicate)
 	return append(dst, '}', '\n')
 }
 

@@ -4,7 +4,7 @@
 // # Concepts
 //
 // Listen makes the socket file. A Server answers on it with one of two faces: App (publish, pull, settle, sessions, reads)
-// or Admin (reads, drain, what operators set, purge). A Server decides nothing about messages: it asks a Publisher, the Capsules and a Reader, and
+// or Admin (reads, drain, what operators set, purge, delayed messages). A Server decides nothing about messages: it asks a Publisher, the Capsules and a Reader, and
 // keeps what apps have in hand in a delivery.Book.
 //
 //	connection -> conn (peer credentials, cap, write deadlines, its session)

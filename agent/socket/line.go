@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/fairlead/fairlead/agent/api"
@@ -40,7 +41,7 @@ func parseLine(q *config.Queue, line []byte, limit int64) (broker.Publication, e
 	if err := findKey(q, &p); err != nil {
 		return p, err
 	}
-	return p, later{delay: m.Delay, at: m.At, ttl: m.TTL}.refuse()
+	return p, timing{delay: m.Delay, at: m.At, ttl: m.TTL}.read(&p, q, time.Now())
 }
 
 func lineMetadata(p *broker.Publication, q *config.Queue, m *api.BatchMessage) error {

@@ -68,6 +68,7 @@ type Options struct {
 	Reader    Reader
 	Control   Control  // Admin
 	Controls  Controls // Admin
+	Delays    Delays   // Admin
 	// Lease returns the default lease of a capsule's deliveries, and whether there is such a capsule. App.
 	Lease func(capsule string) (time.Duration, bool)
 	// Draining is closed when the agent begins to drain. Nil: it never does.
@@ -97,6 +98,7 @@ func (o *Options) validate() error {
 	} else {
 		need(o.Control != nil, "Control")
 		need(o.Controls != nil, "Controls")
+		need(o.Delays != nil, "Delays")
 	}
 	return errors.Join(errs...)
 }

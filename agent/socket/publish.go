@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/fairlead/fairlead/agent/api"
 	"github.com/fairlead/fairlead/agent/broker"
@@ -62,14 +63,14 @@ func (x *exchange) publish() error {
 		return err
 	}
 	return x.json(http.StatusCreated, api.Published{
-		Queue: q.Name, Priority: receipt.Level, Key: p.Key, Seq: receipt.Seq, Duplicate: receipt.Duplicate,
+		Queue: q.Name, Priority: receipt.Level, Key: p.Key, Seq: receipt.Seq, Delayed: receipt.Delayed, Duplicate: receipt.Duplicate,
 	})
 }
 
 // readMetadata reads a message's metadata from the request's headers.
 func readMetadata(q *config.Queue, h http.Header) (broker.Publication, error) {
 	p := broker.Publication{Level: -1}
-	var l later
+	var t timing
 	var set headerSet
 	// In order, so that of several mistakes the same one is told each time.
 	names := make([]string, 0, len(h))
@@ -78,12 +79,12 @@ func readMetadata(q *config.Queue, h http.Header) (broker.Publication, error) {
 	}
 	slices.Sort(names)
 	for _, name := range names {
-		if err := readHeader(&p, &l, &set, q, header{name, h[name]}); err != nil {
+		if err := readHeader(&p, &t, &set, q, header{name, h[name]}); err != nil {
 			return p, err
 		}
 	}
 	p.Headers = set.headers
-	return p, l.refuse()
+	return p, t.read(&p, q, time.Now())
 }
 
 // header is one header of a request with all its values.
@@ -94,7 +95,7 @@ type header struct {
 
 // readHeader takes what one header says of the message. Other headers than Fairlead's and three more are the connection's
 // business.
-func readHeader(p *broker.Publication, l *later, set *headerSet, q *config.Queue, h header) error {
+func readHeader(p *broker.Publication, t *timing, set *headerSet, q *config.Queue, h header) error {
 	name := strings.ToLower(h.name)
 	if app, ok := strings.CutPrefix(name, "fairlead-header-"); ok {
 		return set.add(app, strings.Join(h.values, ", "))
@@ -121,11 +122,11 @@ func readHeader(p *broker.Publication, l *later, set *headerSet, q *config.Queue
 		set.set(name, value)
 		return checkText(name, value, maxValue)
 	}
-	return readOwn(p, l, q, name, value)
+	return readOwn(p, t, q, name, value)
 }
 
 // readOwn takes one of Fairlead's own headers.
-func readOwn(p *broker.Publication, l *later, q *config.Queue, name, value string) (err error) {
+func readOwn(p *broker.Publication, t *timing, q *config.Queue, name, value string) (err error) {
 	switch name {
 	case "fairlead-priority":
 		p.Level, err = parseLevel(q, value)
@@ -136,11 +137,11 @@ func readOwn(p *broker.Publication, l *later, q *config.Queue, name, value strin
 	case "fairlead-id":
 		p.ID, err = value, checkText(api.HeaderID, value, maxID)
 	case "fairlead-delay":
-		l.delay = value
+		t.delay = value
 	case "fairlead-at":
-		l.at = value
+		t.at = value
 	case "fairlead-ttl":
-		l.ttl = value
+		t.ttl = value
 	case "fairlead-compress":
 		p.Compress, err = parseCompress(value)
 	default:

@@ -46,6 +46,8 @@ func newTable() []route {
 		{method: "GET", path: "/v1/queues/{}", faces: onBoth, serve: (*exchange).queue},
 		{method: "GET", path: "/v1/queues/{}/peek", faces: onBoth, serve: (*exchange).peek},
 
+		{method: "GET", path: "/v1/queues/{}/delayed", faces: onAdmin, serve: (*exchange).delayed},
+		{method: "DELETE", path: "/v1/queues/{}/delayed/{}", faces: onAdmin, serve: (*exchange).cancelDelayed},
 		{method: "POST", path: "/v1/drain", faces: onAdmin, serve: (*exchange).drain},
 		{method: "POST", path: "/v1/queues/{}/pause", faces: onAdmin, serve: (*exchange).pause},
 		{method: "POST", path: "/v1/queues/{}/resume", faces: onAdmin, serve: (*exchange).resume},
@@ -59,7 +61,6 @@ func newTable() []route {
 	}
 	for _, later := range []string{
 		"GET /v1/queues/{}/dead", "GET /v1/queues/{}/dead/{}", "POST /v1/queues/{}/dead/retry", "POST /v1/queues/{}/dead/purge",
-		"GET /v1/queues/{}/delayed", "DELETE /v1/queues/{}/delayed/{}",
 	} {
 		method, path, _ := strings.Cut(later, " ")
 		all = append(all, route{method: method, path: path, faces: onAdmin, serve: (*exchange).notAvailable})

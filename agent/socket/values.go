@@ -5,7 +5,6 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
-	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -114,37 +113,6 @@ func parseCompress(text string) (bool, error) {
 		return false, badRequest("compression %.32q: only %s is known", text, payload.Encoding)
 	}
 	return true, nil
-}
-
-// later is what this version cannot do yet.
-type later struct{ delay, at, ttl string }
-
-// refuse tells what is wrong with it, or else that it is not available.
-func (l later) refuse() error {
-	for _, d := range []struct{ name, value string }{{"delay", l.delay}, {"TTL", l.ttl}} {
-		if d.value == "" {
-			continue
-		}
-		if v, err := time.ParseDuration(d.value); err != nil || v < 0 {
-			return badRequest("%s %.32q: use a duration with a unit, such as 30s", d.name, d.value)
-		}
-	}
-	if l.at != "" {
-		if _, err := time.Parse(time.RFC3339, l.at); err != nil {
-			return badRequest("time %.64q: use RFC 3339, such as 2026-11-29T12:00:00Z", l.at)
-		}
-	}
-	if l.delay != "" && l.at != "" {
-		return badRequest("a delay and a time are given: use one of them")
-	}
-	for _, f := range []struct{ name, value string }{
-		{"a delay", l.delay}, {"a delivery time", l.at}, {"a TTL", l.ttl},
-	} {
-		if f.value != "" {
-			return &api.Error{Code: api.CodeNotAvailable, Message: f.name + " is not available yet in this version: publish without it"}
-		}
-	}
-	return nil
 }
 
 func invalidHeader(format string, args ...any) *api.Error {
