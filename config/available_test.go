@@ -30,7 +30,7 @@ func TestUnavailableSettingsAreRefusedNotIgnored(t *testing.T) {
 		{"queue", "dead_letters: {retry_priority: 0}", "4:34: queues[0].dead_letters.retry_priority: not available yet in this version; remove it"},
 		{"queue", "dead_letters: {evicted: false}", "4:27: queues[0].dead_letters.evicted: not available yet in this version; remove it"},
 		{"queue", "dead_letters: {}", ""},
-		{"queue", "ttl: 1s", "4:8: queues[0].ttl: not available yet in this version; remove it or write 0s"},
+		{"queue", "ttl: 1s", ""},
 		{"queue", "ttl: 0m", ""},
 		{"queue", "compress: {}", ""},
 		{"queue", "compress: {algorithm: gzip, min_bytes: 1KiB}", ""},
@@ -71,8 +71,8 @@ func TestQueueUnavailable(t *testing.T) {
 		t.Errorf("a default queue asks for %v", got)
 	}
 	q := defaultQueue("q")
-	q.OrderedKeys, q.TTL = true, 1
-	diff(t, q.Unavailable(), []string{"ttl", "ordered_keys"})
+	q.OrderedKeys, q.SingleActiveConsumer = true, true
+	diff(t, q.Unavailable(), []string{"single_active_consumer", "ordered_keys"})
 }
 
 // A line of the tables that names no setting would refuse nothing, in silence.

@@ -59,8 +59,9 @@ func TestBatchLines(t *testing.T) {
 		{`{"data":"x","headers":{"a":"1\n"}}`, nil, api.CodeInvalidHeader},
 		{`{"data":"x","headers":{"a":"1","A":"2"}}`, nil, api.CodeInvalidHeader},
 		{`{"data":"` + strings.Repeat("x", 1001) + `"}`, nil, api.CodePayloadTooLarge},
-		{`{"data":"x","delay":"5s"}`, nil, api.CodeNotAvailable},
-		{`{"data":"x","at":"2026-11-29T12:00:00Z"}`, nil, api.CodeNotAvailable},
+		{`{"data":"x","ttl":"90s"}`, good(broker.Publication{Level: -1, TTL: 90 * time.Second, Data: []byte("x")}), ""},
+		{`{"data":"x","delay":"5"}`, nil, api.CodeBadRequest},
+		{`{"data":"x","delay":"5s","at":"2026-11-29T12:00:00Z"}`, nil, api.CodeBadRequest},
 		{`{"data":"x","ttl":"5"}`, nil, api.CodeBadRequest},
 	} {
 		before := len(r.stored())

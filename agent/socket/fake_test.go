@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -38,6 +39,7 @@ type fakeAgent struct {
 	drain      func(context.Context) error
 	reads      []string
 	controlErr error
+	cancel     func(queue, handle string) error // nil: every handle is known
 }
 
 type fakeReturn struct {
@@ -233,7 +235,7 @@ func newRig(t testing.TB, change ...func(*Options)) *rig {
 	r := &rig{fakeAgent: f, t: t, path: filepath.Join(dir, "run", "s"), draining: make(chan struct{})}
 	r.book = delivery.New(f, f)
 	o := Options{
-		Face: App, Publisher: f, Capsules: f, Book: r.book, Reader: f, Control: f, Controls: f, Draining: r.draining,
+		Face: App, Publisher: f, Capsules: f, Book: r.book, Reader: f, Control: f, Controls: f, Delays: f, Draining: r.draining,
 		Lease: func(c string) (time.Duration, bool) { return time.Minute, c == "work" },
 	}
 	for _, c := range change {
@@ -354,4 +356,21 @@ func (r *rig) dial() net.Conn {
 	}
 	_ = c.SetDeadline(time.Now().Add(20 * time.Second))
 	return c
+}
+
+func (f *fakeAgent) Delayed(_ context.Context, queue string, most int) (*api.DelayedList, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.reads = append(f.reads, fmt.Sprint("delayed ", queue, " ", most))
+	return &api.DelayedList{Delayed: []api.Delayed{{Handle: "h", At: time.Unix(0, 0).UTC(), Key: "k"}}, Total: 3}, nil
+}
+
+func (f *fakeAgent) CancelDelayed(_ context.Context, queue, handle string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.reads = append(f.reads, fmt.Sprint("cancel ", queue, " ", handle))
+	if f.cancel != nil {
+		return f.cancel(queue, handle)
+	}
+	return nil
 }

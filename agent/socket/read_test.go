@@ -74,8 +74,6 @@ func TestRoutes(t *testing.T) {
 		{admin, "GET", "/v1/queues/orders/dead/17", 501, api.CodeNotAvailable, ""},
 		{admin, "POST", "/v1/queues/orders/dead/retry", 501, api.CodeNotAvailable, ""},
 		{admin, "POST", "/v1/queues/orders/dead/purge", 501, api.CodeNotAvailable, ""},
-		{admin, "GET", "/v1/queues/orders/delayed", 501, api.CodeNotAvailable, ""},
-		{admin, "DELETE", "/v1/queues/orders/delayed/h", 501, api.CodeNotAvailable, ""},
 		{app, "POST", "/v1/queues/orders/keys/acme/pause", 404, api.CodeNotFound, "admin socket"},
 		{app, "PUT", "/v1/queues/orders/keys//weight", 404, api.CodeNotFound, "admin socket"},
 		{admin, "POST", "/v1/queues//pause", 404, api.CodeNotFound, ""},
@@ -83,6 +81,8 @@ func TestRoutes(t *testing.T) {
 		{admin, "POST", "/v1/queues/orders/keys/pause", 404, api.CodeNotFound, ""},
 		{admin, "GET", "/v1/queues/orders/pause", 405, api.CodeMethodNotAllowed, "use POST"},
 		{admin, "POST", "/v1/queues/orders/keys/acme/weight", 405, api.CodeMethodNotAllowed, "use GET or PUT or DELETE"},
+		{app, "GET", "/v1/queues/orders/delayed", 404, api.CodeNotFound, "admin socket"},
+		{app, "DELETE", "/v1/queues/orders/delayed/h", 404, api.CodeNotFound, "admin socket"},
 		{admin, "GET", "/v1/drain", 405, api.CodeMethodNotAllowed, "use POST"},
 	} {
 		a := c.r.call(c.method, c.path, "")
@@ -133,7 +133,7 @@ func TestOptionsAreChecked(t *testing.T) {
 			t.Errorf("%v does not name %s", err, field)
 		}
 	}
-	if _, err := New(nil, Options{Face: Admin}); err == nil || !strings.Contains(err.Error(), "Control") {
+	if _, err := New(nil, Options{Face: Admin}); err == nil || !strings.Contains(err.Error(), "Control") || !strings.Contains(err.Error(), "Delays") {
 		t.Errorf("%v", err)
 	}
 	l := Limits{}.withDefaults()

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -68,19 +69,45 @@ strict priority levels, inside each a fair share between tenants.`,
 	root.AddCommand(
 		a.runCommand(), a.validateCommand(), a.setupCommand(), a.demoCommand(),
 		a.publishCommand(), a.pullCommand(), a.workCommand(),
-		a.statusCommand(), a.queuesCommand(), a.peekCommand(),
+		a.statusCommand(), a.queuesCommand(), a.peekCommand(), a.delayedCommand(),
 		a.pauseCommand(), a.resumeCommand(), a.weightCommand(), a.purgeCommand(),
 		a.drainCommand(), a.healthCommand(), a.waitCommand(),
 		a.benchCommand(), a.schemaCommand(), a.versionCommand(), a.completionCommand(),
 	)
-	for _, command := range root.Commands() {
+	a.noteStart(root.Commands())
+	return root
+}
+
+// noteStart makes commands, and those under them, note that their own code was reached. A command that only has others under
+// it says which.
+func (a *app) noteStart(commands []*cobra.Command) {
+	for _, command := range commands {
+		a.noteStart(command.Commands())
 		body := command.RunE
+		if body == nil {
+			command.Args = cobra.ArbitraryArgs
+			command.RunE = func(command *cobra.Command, args []string) error {
+				if len(args) > 0 {
+					return usagef("%s: there is no %s", command.CommandPath(), quote(args[0]))
+				}
+				return usagef("%s: say which of %s", command.CommandPath(), subcommands(command))
+			}
+			continue
+		}
 		command.RunE = func(command *cobra.Command, args []string) error {
 			a.started = true
 			return body(command, args)
 		}
 	}
-	return root
+}
+
+// subcommands lists the commands under a command.
+func subcommands(command *cobra.Command) string {
+	var names []string
+	for _, c := range command.Commands() {
+		names = append(names, c.Name())
+	}
+	return strings.Join(names, ", ")
 }
 
 // helpCommand is cobra's, with an example and an error for what it does not know.

@@ -37,6 +37,7 @@ content_type and headers. Then it prints how many were stored, tells on stderr w
 if any did.`,
 		Example: `  fairlead publish orders --priority high --key acme '{"order":17}'
   fairlead publish orders --id order-17 --header tenant-region=eu < order.json
+  fairlead publish orders --delay 30m --ttl 1h 'remind me'
   fairlead publish orders --batch orders.ndjson
   generate | fairlead publish orders --batch -`,
 		Args: cobra.RangeArgs(1, 2),
@@ -50,11 +51,12 @@ if any did.`,
 	flags.StringVar(&f.message.ID, "id", "", "id: stored once per key in the queue's dedup_window")
 	flags.DurationVar(&f.message.Delay, "delay", 0, "deliver not before this long from now")
 	flags.StringVar(&f.at, "at", "", "deliver not before this time (RFC 3339)")
-	flags.DurationVar(&f.message.TTL, "ttl", 0, "drop it if it is not delivered within this long")
+	flags.DurationVar(&f.message.TTL, "ttl", 0, "drop it if it is not delivered within this long from now")
 	flags.StringVar(&f.message.Compress, "compress", "", "gzip: compress this one, whatever the queue says")
 	flags.StringVar(&f.message.ContentType, "content-type", "", "content type, handed to the consumer")
 	flags.StringArrayVar(&f.headers, "header", nil, "application header NAME=VALUE, handed to the consumer; can be repeated")
 	flags.StringVar(&f.batch, "batch", "", "file of messages (NDJSON), or - for stdin")
+	command.MarkFlagsMutuallyExclusive("delay", "at")
 	for _, name := range []string{"priority", "key", "weight", "id", "delay", "at", "ttl", "compress", "content-type", "header"} {
 		command.MarkFlagsMutuallyExclusive("batch", name) // each line carries its own
 	}

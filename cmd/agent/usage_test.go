@@ -23,7 +23,7 @@ func TestEveryCommandHasHelpWithExamples(t *testing.T) {
 			t.Errorf("help %[1]s differs from %[1]s --help", command.Name())
 		}
 	}
-	for _, name := range strings.Fields("run validate setup demo publish pull work status queues peek pause resume weight purge drain health wait bench schema version completion") {
+	for _, name := range strings.Fields("run validate setup demo publish pull work status queues peek delayed pause resume weight purge drain health wait bench schema version completion") {
 		if !names[name] {
 			t.Errorf("there is no command %s", name)
 		}
@@ -55,7 +55,7 @@ func checkExample(t *testing.T, s *shell, words []string) {
 	if len(words) == 0 || strings.HasPrefix(words[0], "-") {
 		return
 	}
-	command, _, err := s.app.root().Find(words[:1])
+	command, _, err := s.app.root().Find(words[:min(len(words), 2)]) // a command, or one under it
 	if err != nil || command.Name() == "fairlead" {
 		return // the text before the first "fairlead"
 	}
@@ -124,6 +124,12 @@ func TestUsageErrors(t *testing.T) {
 		{"purge", "accepts 1 arg(s)"},
 		{"purge q", "say --yes"},
 		{"purge q --key k", "say --yes"},
+		{"delayed", "say which of cancel, list"},
+		{"delayed lst q", "there is no \"lst\""},
+		{"delayed list", "accepts 1 arg(s)"},
+		{"delayed list q --max 0", "--max has to be"},
+		{"delayed cancel q", "requires at least 2 arg(s)"},
+		{"publish q --delay 1s --at 2026-01-01T00:00:00Z x", "[at delay]"},
 		{"drain --wait -1s", "--wait cannot be"},
 		{"health --timeout 0s", "--timeout has to be"},
 		{"wait --timeout -1s", "--timeout cannot be"},

@@ -47,6 +47,7 @@ type Agent struct {
 	ids      map[string]bool
 	sessions map[string]chan api.Event
 	settled  []api.Settlement
+	delayed  []api.Delayed
 	requests int
 	tokens   int
 	draining bool

@@ -26,6 +26,8 @@ func (a *Agent) handler() http.Handler {
 	mux.HandleFunc("GET /v1/queues", a.queues)
 	mux.HandleFunc("GET /v1/queues/{queue}", a.queue)
 	mux.HandleFunc("GET /v1/queues/{queue}/peek", a.peek)
+	mux.HandleFunc("GET /v1/queues/{queue}/delayed", a.listDelayed)
+	mux.HandleFunc("DELETE /v1/queues/{queue}/delayed/{handle}", a.cancelDelayed)
 	mux.HandleFunc("POST /v1/drain", a.drain)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var broken *api.Error
@@ -100,6 +102,10 @@ func (a *Agent) publish(w http.ResponseWriter, r *http.Request) {
 		if rest, ok := strings.CutPrefix(name, api.HeaderPrefix); ok {
 			m.Headers[strings.ToLower(rest)] = values[0]
 		}
+	}
+	if after, err := time.ParseDuration(r.Header.Get(api.HeaderDelay)); err == nil && after > 0 {
+		answer(w, http.StatusCreated, api.Published{Queue: a.Queue, Priority: level, Key: key, Delayed: a.delay(m, after)})
+		return
 	}
 	seq, duplicate := a.store(m)
 	answer(w, http.StatusCreated, api.Published{Queue: a.Queue, Priority: level, Key: key, Seq: seq, Duplicate: duplicate})
