@@ -71,8 +71,8 @@ func TestQueueUnavailable(t *testing.T) {
 		t.Errorf("a default queue asks for %v", got)
 	}
 	q := defaultQueue("q")
-	q.OrderedKeys, q.SingleActiveConsumer = true, true
-	diff(t, q.Unavailable(), []string{"single_active_consumer", "ordered_keys"})
+	q.OrderedKeys, q.ConcurrencyPerKey = true, 1
+	diff(t, q.Unavailable(), []string{"concurrency_per_key", "ordered_keys"})
 }
 
 // A line of the tables that names no setting would refuse nothing, in silence.

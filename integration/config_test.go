@@ -126,7 +126,7 @@ listen: {socket: /tmp/x.sock}
 queues:
   - name: jobs
     ordered_keys: true
-    ttl: 1h
+    concurrency_per_key: 2
 capsules:
   - {name: main, queues: [jobs]}
 `)

@@ -77,6 +77,7 @@ capsules: [{name: main, queues: [orders]}]
 	a.ready()
 	a.publish("orders", "low", api.HeaderPriority, "1", api.HeaderKey, "acme")
 	a.publish("orders", "high", api.HeaderPriority, "0")
+	a.publish("orders", "later", api.HeaderDelay, "1h")
 	app := a.app("main")
 	got := app.take(2, 1)
 	equal(t, "order", strings.Join(data(got), " "), "high low")
@@ -85,6 +86,11 @@ capsules: [{name: main, queues: [orders]}]
 	equal(t, "nack", a.say(d[0], api.Settlement{Result: api.Nack, Delay: "50ms"}), api.StatusOK)
 	equal(t, "attempt", app.take(1, 1)[0].Attempt, 2)
 	equal(t, "left", len(app.pull(1, 0)), 0)
+	a.publish("orders", "delayed", api.HeaderDelay, "200ms")
+	equal(t, "delayed", string(app.take(1, 1)[0].Payload()), "delayed")
+	if out, stderr, code := command(t, a, "delayed", "list", "orders"); code != 0 || !strings.Contains(out, "59m") {
+		t.Errorf("list: exit code %d, %s%s", code, out, stderr)
+	}
 	a.stop()
 	if log := a.errs.String(); strings.Contains(strings.ToLower(log), "permissions violation") {
 		t.Errorf("a documented right is missing:\n%s", tail(log))

@@ -17,7 +17,7 @@ import (
 const (
 	// delayedMark begins the id of a message that was delayed. No encoded key begins so, nor does any id that an agent gives.
 	delayedMark = "=delayed:"
-	// tenantPause is how long a message of a tenant whose limit is reached waits first; doubled each time.
+	// tenantPause is how long a message waits first that is refused for what it is: for its tenant, or its level; doubled each time.
 	tenantPause     = 250 * time.Millisecond
 	tenantPauseMost = 10 * time.Second
 	// largePause is how long one waits that does not fit into the server's limit.
@@ -80,7 +80,7 @@ func (m *mover) read(def config.Queue, msgs []jetstream.Msg) []dueMessage {
 		rest := strings.TrimPrefix(msg.Subject(), prefix)
 		var ok bool
 		if d.delayed, ok = parseDelayed(rest); !ok {
-			class, token, _ := canonical(def.Levels, strings.TrimPrefix(rest, dueToken+"."))
+			class, token, _ := canonical(def.Levels, strings.TrimPrefix(rest, dueToken+"."), false)
 			d.delayed = delayed{due: true, class: class, token: token, handle: strconv.FormatUint(d.seq, 10)}
 		}
 		d.header = make(nats.Header, len(msg.Headers())+3)
@@ -172,7 +172,7 @@ func (b *moves) store(def config.Queue, d *dueMessage) {
 		return
 	}
 	b.open.Add(1)
-	c.store(to, 1, false, func(ack pubAck, err error) {
+	c.storeOrMakeRoom(newcomer{queue: def, level: NewLayout(def).levelOf(d.class), msg: to}, func(ack pubAck, err error) {
 		if err != nil {
 			b.failed(d, err)
 			b.open.Done()
@@ -189,7 +189,7 @@ func (b *moves) store(def config.Queue, d *dueMessage) {
 func (b *moves) failed(d *dueMessage, err error) {
 	var full *FullError
 	if errors.As(err, &full) {
-		if full.Reason == fullKey { // says nothing of the others
+		if full.Reason == fullKey || full.Reason == fullLower { // says nothing of the others
 			_ = d.msg.NakWithDelay(min(tenantPause<<min(d.tries-1, 6), tenantPauseMost))
 			return
 		}

@@ -22,8 +22,7 @@ type Delivery struct {
 // twice: it is given back, and the answer is that much shorter. When it comes again, Refresh knows it.
 //
 // A message of a queue with a single active consumer is not handed out when its tenure is not trusted any more: it is given
-// back, too.
-// Nor is one handed out that has expired since it was taken: it goes back too, and whoever takes it next removes it.
+// back, too. So is one that has expired since it was taken: whoever takes it next removes it.
 //
 // Every message's slot is released and its fate told to the owner exactly once, also when Hand fails, with ErrSessionEnded
 // or ErrClosed.
