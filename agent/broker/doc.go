@@ -31,6 +31,14 @@
 // A payload can rest compressed, marked by Content-Encoding: gzip; [Message.Payload] gives back what was published. Whatever
 // moves a message keeps its payload and that header together, as they are.
 //
+// # Delayed and expired messages
+//
+// A message for later waits in a stream of its own, FL_DELAY_<queue>, as a JetStream message schedule. When its time has
+// come, JetStream stores it again on a subject of due messages, from where [Client.MoveDelayed] moves it into the queue. A
+// message that has expired is removed when it is taken; JetStream's own removal comes a day later, as a backstop.
+//
+//	at.<level>.<key>.<handle> ──its time──> due.<level>.<key>.<handle> ──a mover──> fl.q.<queue>.<level>.<key>
+//
 // # Looking and repairing
 //
 // [Client.Peek] and [Client.Stats] look at a queue without taking from it, and ask the stream's leader. What raw
@@ -74,11 +82,19 @@
 //   - A returned message is not delivered before its not-before time, also when its lane was made again or the server
 //     restarted, as long as the bucket is there.
 //
+//   - A delayed message enters its queue once, and not before its time, also when agents or the server die in between; see
+//     [Client.MoveDelayed] for how, and for what is left.
+//   - A cancelled message is not delivered: [Client.CancelDelayed].
+//   - An expired message is not admitted. One that somebody runs is not removed for 24 hours after it expired.
+//
 // # Non-guarantees
 //
 //   - A lane that is made again starts at the oldest message still in the stream, running work included. This agent
 //     recognises its own; work that another agent is running at that moment can be delivered a second time.
 //   - Between agents, returned messages come back in the order in which JetStream received the returns.
+//   - In that case an expired message that another agent is running at that moment is removed; its ack is told that it was
+//     finished.
+//   - An id suppresses duplicates among messages that were published at once, and among those for later, not across the two.
 //   - A repair stores one copy as long as whoever repeats it does so inside the queue's dedup window. In a queue that is
 //     full of nothing but messages on unusable subjects it has no room to work; raise the limit for a moment.
 //   - After a crash of the server, events of a source that were taken within about two minutes before can come again, also
