@@ -81,7 +81,6 @@
 //   - What was taken in a tenure that is over is neither finished nor returned, and leaves no record.
 //   - A returned message is not delivered before its not-before time, also when its lane was made again or the server
 //     restarted, as long as the bucket is there.
-//
 //   - A delayed message enters its queue once, and not before its time, also when agents or the server die in between; see
 //     [Client.MoveDelayed] for how, and for what is left.
 //   - A cancelled message is not delivered: [Client.CancelDelayed].
@@ -90,10 +89,9 @@
 // # Non-guarantees
 //
 //   - A lane that is made again starts at the oldest message still in the stream, running work included. This agent
-//     recognises its own; work that another agent is running at that moment can be delivered a second time.
+//     recognises its own; work that another agent is running at that moment can be delivered a second time, or be removed if
+//     it has expired: its ack is told that it was finished before.
 //   - Between agents, returned messages come back in the order in which JetStream received the returns.
-//   - In that case an expired message that another agent is running at that moment is removed; its ack is told that it was
-//     finished.
 //   - An id suppresses duplicates among messages that were published at once, and among those for later, not across the two.
 //   - A repair stores one copy as long as whoever repeats it does so inside the queue's dedup window. In a queue that is
 //     full of nothing but messages on unusable subjects it has no room to work; raise the limit for a moment.

@@ -34,6 +34,7 @@ type world struct {
 	sweeps       int
 	empty        int
 	heads        int  // look-ups of where a lane begins
+	expired      int  // messages that were removed when they were taken
 	emptyTo      int  // pulls of apps that got nothing although something was waiting
 	unkeyed      bool // queues do not share fairly: one lane a level
 	// out is what serial lanes have given out and neither got back nor lost, together the most that were out in one queue.
@@ -273,7 +274,14 @@ func (a *simAgent) Ask(lane *broker.Lane, n int, patience time.Duration) {
 			answer.Short = true
 		default:
 			k := min(n, len(l.messages))
-			answer.Messages = append(answer.Messages, l.messages[:k]...)
+			for _, m := range l.messages[:k] {
+				if m.Expired(w.now) {
+					answer.Held++ // removed, as the broker does
+					w.expired++
+					continue
+				}
+				answer.Messages = append(answer.Messages, m)
+			}
 			l.messages = l.messages[k:]
 			answer.Pending, answer.Short = uint64(len(l.messages)), k < n
 			for _, m := range answer.Messages {
