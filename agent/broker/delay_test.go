@@ -428,3 +428,49 @@ func TestARawDueMessage(t *testing.T) {
 		return err == nil && info.CachedInfo().State.Msgs == 0
 	})
 }
+
+// Whoever looks for a copy and finds none looks whether the original is still there: its copy may have been finished meanwhile.
+func TestAnOriginalThatWentWhileItsCopyWasLookedFor(t *testing.T) {
+	r := newRig(t, func(q *config.Queue) { arrivalOrder(q); q.DedupWindow = 100 * time.Millisecond })
+	r.delayed(150*time.Millisecond, Publication{Level: 0})
+	r.delayed(150*time.Millisecond, Publication{Level: 0})
+	r.due(2)
+	consumer, err := r.ensureMover(within(t), r.q.Name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	msgs, err := fetch(consumer.Fetch(2, jetstream.FetchMaxWait(patience)))
+	if err != nil || len(msgs) != 2 {
+		t.Fatal(msgs, err)
+	}
+	m := &mover{c: r.Client, queue: r.q.Name}
+	due := m.read(r.q, msgs)
+	gone := make(chan Finish, 1)
+	r.drop("FL_DELAY_orders", due[0].seq, 1, func(f Finish) { gone <- f })
+	if f := wait(t, gone, "the deletion"); f != Finished {
+		t.Fatal(f)
+	}
+	if err := m.skipMoved(within(t), r.q, due, time.Now().Add(time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	if due[0].msg != nil || due[1].msg == nil {
+		t.Errorf("moves the one that is gone: %t, the other: %t", due[0].msg != nil, due[1].msg != nil)
+	}
+}
+
+// A message that was deleted too near to its time is looked for until it cannot come any more.
+func TestNotFiring(t *testing.T) {
+	r := newRig(t, nil)
+	h := r.delayed(150*time.Millisecond, Publication{Level: 0})
+	r.due(1)
+	at, _ := parseHandle(h)
+	wantError(t, "one that came", r.notFiring(within(t), r.q.Name, delayed{handle: h, at: at}), ErrDue)
+	later := time.Now().Add(time.Hour)
+	if err := r.notFiring(within(t), r.q.Name, delayed{handle: newHandle(later), at: later}); err != nil {
+		t.Errorf("one that was deleted in time: %v", err)
+	}
+	begin := time.Now()
+	if err := r.notFiring(within(t), r.q.Name, delayed{handle: newHandle(begin), at: begin}); err != nil || time.Since(begin) < firingLimit {
+		t.Errorf("one that might still come: %v after %v", err, time.Since(begin))
+	}
+}

@@ -111,7 +111,11 @@ func TestARetryExpires(t *testing.T) {
 func TestTheQueuesTTL(t *testing.T) {
 	r := newRig(t, func(q *config.Queue) { q.TTL = 200 * time.Millisecond })
 	r.raw("p0.a", "raw")
-	r.publish(0, "a", "published")
+	before := time.Now()
+	m, err := r.read(within(t), "FL_Q_orders", look{Seq: r.publish(0, "a", "published").Seq})
+	if at := expiryOf(m.Header.Get(headerExpires)); err != nil || at.Before(before.Add(r.q.TTL)) || at.After(time.Now().Add(r.q.TTL)) {
+		t.Errorf("the published one says %v, %v: want what the queue's TTL was at the publish", at, err)
+	}
 	r.expiring(time.Hour, "own")
 	r.raw("p0.a", "raw own", headerExpires, time.Now().Add(time.Hour).Format(time.RFC3339))
 	r.raw("p0.a", "poison", headerExpires, "tomorrow")

@@ -34,6 +34,7 @@ type world struct {
 	sweeps       int
 	empty        int
 	heads        int  // look-ups of where a lane begins
+	late         int  // messages that went back because they expired on their way
 	expired      int  // messages that were removed when they were taken
 	emptyTo      int  // pulls of apps that got nothing although something was waiting
 	unkeyed      bool // queues do not share fairly: one lane a level
@@ -366,6 +367,9 @@ func (a *simAgent) release(got []*broker.Message) {
 // giveBack puts a message where it came from, ahead of what was never delivered.
 func (a *simAgent) giveBack(m *broker.Message) {
 	w := a.w
+	if m.Expired(w.now) {
+		w.late++
+	}
 	m.Lane.InHand.Add(-1)
 	w.after(w.delay(), func() {
 		w.putBack(m)
