@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/fairlead/fairlead/config"
 )
@@ -81,7 +82,7 @@ func TestRoomCountsAsJetStreamDoes(t *testing.T) {
 				{Level: -1, Key: "ä:b", Data: []byte(strings.Repeat("x", 5000)), ID: "1", ContentType: "text/plain", Weight: 1500},
 				{Level: 1, Key: "k", Headers: map[string]string{"x-a": "1", "x-b": strings.Repeat("y", 300)}},
 			} {
-				m, err := r.message(r.q, p)
+				m, err := r.message(r.q, p, time.Now())
 				if err != nil {
 					t.Fatal(err)
 				}
