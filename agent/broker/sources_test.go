@@ -344,7 +344,7 @@ func BenchmarkSources(b *testing.B) {
 				b.Fatal(err)
 			}
 			for {
-				info, err := c.streamInfo(b.Context(), c.names.Stream(q.Name), c.names.Subjects(q.Name), 0)
+				info, err := c.streamInfo(b.Context(), q.Name, 0)
 				if err != nil {
 					b.Fatal(err)
 				}

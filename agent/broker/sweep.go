@@ -96,12 +96,12 @@ func (c *Client) subjects(ctx context.Context, queue string) (*streamInfo, error
 
 // subjectsUnder is the same of any stream, for the subjects under a filter.
 func (c *Client) subjectsUnder(ctx context.Context, stream, filter string) (*streamInfo, error) {
-	first, err := c.streamInfo(ctx, stream, filter, 0)
+	first, err := c.infoUnder(ctx, stream, filter, 0)
 	if err != nil {
 		return nil, err
 	}
 	for page := first; page.Limit > 0 && page.Offset+page.Limit < page.Total; {
-		if page, err = c.streamInfo(ctx, stream, filter, page.Offset+page.Limit); err != nil {
+		if page, err = c.infoUnder(ctx, stream, filter, page.Offset+page.Limit); err != nil {
 			return nil, err
 		}
 		for subject, n := range page.State.Subjects {
@@ -111,7 +111,11 @@ func (c *Client) subjectsUnder(ctx context.Context, stream, filter string) (*str
 	return first, nil
 }
 
-func (c *Client) streamInfo(ctx context.Context, stream, filter string, offset int) (*streamInfo, error) {
+func (c *Client) streamInfo(ctx context.Context, queue string, offset int) (*streamInfo, error) {
+	return c.infoUnder(ctx, c.names.Stream(queue), c.names.Subjects(queue), offset)
+}
+
+func (c *Client) infoUnder(ctx context.Context, stream, filter string, offset int) (*streamInfo, error) {
 	body, err := json.Marshal(struct {
 		Filter string `json:"subjects_filter"`
 		Offset int    `json:"offset"`
