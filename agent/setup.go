@@ -71,13 +71,38 @@ func Setup(ctx context.Context, cfg *config.Config, o Options) error {
 	return nil
 }
 
-// Check looks whether an agent with this file could work, and changes nothing. Problems are sentences. The error wraps
-// [ErrBroker] when NATS cannot be reached at all.
-func Check(ctx context.Context, cfg *config.Config) (problems []string, err error) {
+// Check looks whether an agent with this file could work, and changes nothing. Problems are sentences, and so are warnings:
+// where another definition is in force than the file's. The error wraps [ErrBroker] when NATS cannot be reached at all.
+func Check(ctx context.Context, cfg *config.Config) (problems, warnings []string, err error) {
 	client, err := connectOnce(ctx, cfg, nil)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer client.Close()
-	return client.CheckAccess(ctx, cfg.Queues, cfg.Coordination.Bucket), nil
+	problems = client.CheckAccess(ctx, cfg.Queues, cfg.Coordination.Bucket)
+	return problems, inForce(ctx, client, cfg.Queues), nil
+}
+
+// inForceWait is how long Check waits for the coordination bucket, which may not exist yet.
+const inForceWait = 2 * time.Second
+
+// inForce compares the file with the definitions in force, if those can be read.
+func inForce(ctx context.Context, client *broker.Client, queues []config.Queue) (warnings []string) {
+	bucket := client.Bucket()
+	bucket.Start()
+	ctx, cancel := context.WithTimeout(ctx, inForceWait)
+	defer cancel()
+	select {
+	case <-bucket.Loaded():
+	case <-ctx.Done():
+		return nil
+	}
+	for _, q := range queues {
+		if e, ok := bucket.Get(group.Record(q.Name)); ok {
+			if w := group.Compare(q, e.Value); w != "" {
+				warnings = append(warnings, w)
+			}
+		}
+	}
+	return warnings
 }

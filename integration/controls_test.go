@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -437,4 +438,34 @@ capsules: [{name: main, queues: [steps]}]
 	one.batch("steps", notes(20, "m", note{Key: "b", Priority: 1})...)
 	one.stop()
 	equal(t, "purge prints", two.must("purge", "steps", "--key", "b", "--yes"), "key b of queue steps: 20 messages removed\n")
+}
+
+// validate --connect says what will not be as the file has it, and that is no failure.
+func TestValidateWarnsOfAnotherDefinitionInForce(t *testing.T) {
+	t.Parallel()
+	server := startNATS(t)
+	a := startAgent(t, controlSettings(server, "one", ""))
+	file := filepath.Join(a.dir, "fairlead.yaml")
+	if _, stderr, code := command(t, nil, "validate", "--config", file, "--connect"); code != 0 || stderr != "" {
+		t.Errorf("the file in force: exit code %d: %s", code, stderr)
+	}
+	a.reload("name: jobs, priority_levels: 3", "name: jobs, revision: 4, priority_levels: 2", "the definition of a queue has changed")
+	old := launchable(t, controlSettings(server, "two", ""))
+	_, stderr, code := command(t, nil, "validate", "--config", old, "--connect")
+	if code != 0 || !strings.Contains(stderr, "warning: queue jobs: another definition is in force, revision 4 set by one; the file, revision 0, differs in: ") ||
+		!strings.Contains(stderr, "priority_levels") || strings.Contains(stderr, "other:") {
+		t.Errorf("another file: exit code %d: %s", code, stderr)
+	}
+}
+
+// launchable writes the file of an agent that is not started.
+func launchable(t *testing.T, s settings) string {
+	t.Helper()
+	dir := folder(t)
+	file := filepath.Join(dir, "fairlead.yaml")
+	text := "agent: {id: " + s.id + "}\nnats: {url: " + s.nats + "}\nlisten: {socket: " + filepath.Join(dir, "agent.sock") + "}\n" + s.yaml
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
 }

@@ -176,6 +176,15 @@ func TestBadConfigurationIs78(t *testing.T) {
 	}
 }
 
+func TestValidateWarns(t *testing.T) {
+	s := newShell(t, nil)
+	s.agents.warnings = []string{"queue orders: another definition is in force"}
+	out := s.must(0, "validate", "--config", writeConfig(t, goodConfig), "--connect")
+	if errs := s.errs.String(); errs != "fairlead: warning: queue orders: another definition is in force\n" || !strings.Contains(out, "is valid") {
+		t.Errorf("%s, stderr: %s", out, errs)
+	}
+}
+
 func TestValidate(t *testing.T) {
 	s := newShell(t, nil)
 	path := writeConfig(t, goodConfig)

@@ -14,7 +14,7 @@ import (
 type agents interface {
 	New(cfg *config.Config, o options) (instance, error)
 	Setup(ctx context.Context, cfg *config.Config, o options) error
-	Check(ctx context.Context, cfg *config.Config) (warnings []string, err error)
+	Check(ctx context.Context, cfg *config.Config) (problems, warnings []string, err error)
 }
 
 // options are what an agent is built with, beside its file.
@@ -48,7 +48,7 @@ func (realAgents) Setup(ctx context.Context, cfg *config.Config, o options) erro
 	return agent.Setup(ctx, cfg, o.translate())
 }
 
-func (realAgents) Check(ctx context.Context, cfg *config.Config) ([]string, error) {
+func (realAgents) Check(ctx context.Context, cfg *config.Config) (problems, warnings []string, err error) {
 	return agent.Check(ctx, cfg)
 }
 

@@ -118,7 +118,7 @@ func (b *safeBuffer) reset() {
 // fakeAgents builds agents in memory and notes what was asked of them.
 type fakeAgents struct {
 	newErr, startErr, drainErr, setupErr, checkErr, reloadErr error
-	problems                                                  []string
+	problems, warnings                                        []string
 	slowStart, slowDrain                                      bool // until their context ends
 
 	mu    sync.Mutex
@@ -155,9 +155,9 @@ func (f *fakeAgents) Setup(context.Context, *config.Config, options) error {
 	return f.setupErr
 }
 
-func (f *fakeAgents) Check(context.Context, *config.Config) ([]string, error) {
+func (f *fakeAgents) Check(context.Context, *config.Config) (problems, warnings []string, err error) {
 	f.note("check")
-	return f.problems, f.checkErr
+	return f.problems, f.warnings, f.checkErr
 }
 
 type fakeAgent struct {

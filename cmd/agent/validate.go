@@ -37,7 +37,10 @@ func (a *app) tryConnect(ctx context.Context, cfg *config.Config, timeout time.D
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	problems, err := a.agents.Check(ctx, cfg)
+	problems, warnings, err := a.agents.Check(ctx, cfg)
+	for _, w := range warnings {
+		a.complainf("warning: %s", w)
+	}
 	for _, p := range problems {
 		a.complainf("%s", p)
 	}
