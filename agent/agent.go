@@ -328,13 +328,36 @@ func (a *Agent) finishDrain() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), a.settings().Agent.DrainTimeout)
 	defer cancel()
-	if err := a.book.WaitIdle(ctx); err != nil {
+	if err := a.waitSettled(ctx); err != nil {
 		left := a.book.InFlight()
 		a.book.ReturnAll()
 		a.log.Warn("the drain timeout has passed; what apps still held was given back", "messages", left)
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()
 		_ = a.book.WaitIdle(ctx)
+	}
+}
+
+// waitSettled waits until nothing is in an app's hands, or on its way there: what a capsule has given to a pull is in the
+// book only a moment later.
+func (a *Agent) waitSettled(ctx context.Context) error {
+	const moment = 5 * time.Millisecond
+	for {
+		if err := a.book.WaitIdle(ctx); err != nil {
+			return err
+		}
+		out := 0
+		for _, name := range a.order {
+			out += a.capsules[name].Status().InFlight
+		}
+		if out == 0 {
+			return nil
+		}
+		select {
+		case <-time.After(moment):
+		case <-ctx.Done():
+			return fmt.Errorf("agent: %d messages are on their way to apps: %w", out, ctx.Err())
+		}
 	}
 }
 

@@ -169,6 +169,11 @@ func TestAStoppedHolderIsFollowedAtOnce(t *testing.T) {
 	for _, h := range log.History().Hands {
 		if h.Attempt != 1 {
 			t.Errorf("%s: a clean stop costs an attempt", &h)
+			for _, x := range log.History().Hands {
+				if x.ID == h.ID {
+					t.Logf("%+v", x)
+				}
+			}
 		}
 	}
 }

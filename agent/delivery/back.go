@@ -137,11 +137,13 @@ func (b *Book) reviveLocked(e *entry) bool {
 	return true
 }
 
-// ReturnAll gives back everything that is in apps' hands, not counted as an attempt: the end of a drain. Settlements that
+// ReturnAll gives back everything that is in apps' hands, not counted as an attempt: the end of a drain. Nothing that is lost
+// later counts either. Settlements that
 // are being carried out are completed; if their outcome stays unknown, they are given back too.
 func (b *Book) ReturnAll() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.leaving = true
 	var backs []giveBack
 	for _, e := range b.byToken { // sorted below
 		if e.state != live {

@@ -57,6 +57,7 @@ type Book struct {
 	memory    memory
 	returns   []giveBack // in the order in which they go back
 	idle      chan struct{}
+	leaving   bool // ReturnAll was called: what is lost from now on is this agent's doing, and no attempt
 	counts    Stats
 
 	expiryArmed   instant // when runExpiry looks next, at the latest

@@ -106,11 +106,12 @@ func (b *Book) nameAll(ds []Delivery) {
 	}
 }
 
-// Written tells that the answer with these deliveries was written: from now on, losing one counts as an attempt.
+// Written tells that the answer with these deliveries was written: from now on, losing one counts as an attempt. After
+// ReturnAll it does not: then it is this agent that goes away.
 func (b *Book) Written(ds []Delivery) {
 	b.mu.Lock()
 	for i := range ds {
-		ds[i].entry.written = true
+		ds[i].entry.written = !b.leaving
 	}
 	b.mu.Unlock()
 }

@@ -83,6 +83,7 @@ type model struct {
 	asked    []*asked
 	handed   int
 	closed   int
+	leaving  bool // the agent goes away: nothing that is lost counts
 }
 
 func newModel(rt *rapid.T) *model {
@@ -179,7 +180,7 @@ func (m *model) hand(rt *rapid.T) {
 func (m *model) written(rt *rapid.T) {
 	d := m.pick(rt, func(d *modelDelivery) bool { return !d.written })
 	m.b.Written([]Delivery{d.d})
-	d.written = true
+	d.written = !m.leaving
 }
 
 func (m *model) unwritten(rt *rapid.T) {
@@ -367,6 +368,7 @@ func (m *model) returnAll(rt *rapid.T) {
 		rt.Skip()
 	}
 	m.b.ReturnAll()
+	m.leaving = true
 	var rs []modelReturn
 	for _, d := range m.all {
 		switch d.state {

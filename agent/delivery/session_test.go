@@ -51,6 +51,23 @@ func TestEndOfASession(t *testing.T) {
 	}
 }
 
+// What is handed out while the agent goes away, and is lost with its sockets, is no attempt.
+func TestALossAfterTheEndIsNoAttempt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fakeBroker{}
+		b, o := New(f, fixed{}), &fakeOwner{}
+		defer b.Close()
+		s := b.OpenSession()
+		b.ReturnAll()
+		b.Written(hand(t, b, o, messages("q", 1, 1), time.Minute, s)) // was on its way
+		b.End(s)
+		waitIdle(t, b)
+		if r := f.gaveBack(); len(r) != 1 || r[0].how.Counts != broker.NotAnAttempt {
+			t.Errorf("given back: %+v, want one that is no attempt", r)
+		}
+	})
+}
+
 func TestWhatALossCounts(t *testing.T) {
 	for _, c := range []struct {
 		name    string

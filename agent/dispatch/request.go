@@ -76,9 +76,10 @@ func (c *core) credit() int {
 // free is how many slots are not in use.
 func (c *core) free() int { return max(c.concurrency-c.inFlight, 0) }
 
-// assign gives messages, in order, to the pulls in the order in which they came. It returns what nobody wanted.
+// assign gives messages, in order, to the pulls in the order in which they came. It returns what nobody wanted. While the
+// capsule drains that is all: what was asked for before goes back.
 func (c *core) assign(messages []*broker.Message) []*broker.Message {
-	for len(messages) > 0 {
+	for len(messages) > 0 && !c.draining {
 		p := c.wanting()
 		if p == nil || c.free() == 0 {
 			return messages
@@ -95,7 +96,7 @@ func (c *core) assign(messages []*broker.Message) []*broker.Message {
 			c.end(p, nil)
 		}
 	}
-	return nil
+	return messages
 }
 
 // wanting is the first pull that still wants messages.
