@@ -133,6 +133,15 @@ func (q Queue) LevelByName(s string) (int, bool) {
 	return n, true
 }
 
+// PermitsPerKey is how many messages of one key may be in flight, over all
+// agents and levels; 0 is any number.
+func (q Queue) PermitsPerKey() int {
+	if q.OrderedKeys {
+		return 1
+	}
+	return q.ConcurrencyPerKey
+}
+
 // Hash returns a short hash of the whole definition: 16 hex digits, the same
 // for equal definitions on every machine.
 func (q Queue) Hash() string {

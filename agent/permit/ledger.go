@@ -32,7 +32,7 @@ type Answer struct {
 // Kind is what an Action asks for.
 type Kind int
 
-// The kinds of actions. Each but Release is answered by one event, also when it fails.
+// The kinds of actions. Each but Reap is answered by exactly one event, also when it fails.
 const (
 	Beat    Kind = iota // store this holder's beat; then Beaten
 	Claim               // store the record of Key and Number unless there is one; then Claimed
@@ -40,7 +40,7 @@ const (
 	List                // list the records of Key; then Listed
 	Survey              // list all beats, and the highest number of any record; then Surveyed
 	Confirm             // read the beat of Holder at the leader, and before that the stream's last sequence; then Confirmed
-	Reap                // delete all records of Holder up to and including Seq; then Freed with no key
+	Reap                // delete all records of Holder up to and including Seq; then, in all ledgers, FreedAll
 )
 
 // Action is something to be done. Actions are to be started in their order: a claim may rely on the beat before it.
@@ -240,14 +240,15 @@ func (l *Ledger) Released(name string, number int, ok bool, now time.Time) {
 	l.forget(k)
 }
 
-// Freed says that somebody released a permit of a key; of any, if there is no name.
+// Freed says that somebody released a permit of a key.
 func (l *Ledger) Freed(name string) {
-	if name != "" {
-		if k := l.keys[name]; k != nil {
-			l.again(k)
-		}
-		return
+	if k := l.keys[name]; k != nil {
+		l.again(k)
 	}
+}
+
+// FreedAll says that permits of any keys were released.
+func (l *Ledger) FreedAll() {
 	for _, name := range l.names() {
 		l.again(l.keys[name])
 	}
@@ -320,7 +321,7 @@ func (l *Ledger) SetCap(n int) {
 		l.survey()
 	}
 	l.Cap = n
-	l.Freed("")
+	l.FreedAll()
 	for _, name := range l.names() {
 		l.change(l.keys[name])
 	}
@@ -329,7 +330,7 @@ func (l *Ledger) SetCap(n int) {
 // Reconnected says that what others did may not have been heard for a while.
 func (l *Ledger) Reconnected() {
 	l.survey()
-	l.Freed("")
+	l.FreedAll()
 }
 
 func (l *Ledger) do(a Action) { l.actions = append(l.actions, a) }

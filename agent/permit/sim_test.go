@@ -293,7 +293,7 @@ func (w *sim) apply(h *holder, a Action) (reply func()) {
 		if w.beats[a.Holder] <= a.Seq {
 			delete(w.beats, a.Holder)
 		}
-		w.tell(nil, func(o *holder) { o.l.Freed("") })
+		w.tell(nil, func(o *holder) { o.l.FreedAll() })
 		return func() {}
 	}
 }
