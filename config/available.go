@@ -27,7 +27,6 @@ var pendingQueue = []pending[Queue]{
 	{"dead_letters.max_age", nil, ""},
 	{"dead_letters.retry_priority", nil, ""},
 	{"dead_letters.evicted", nil, ""},
-	{"concurrency_per_key", func(q *Queue) bool { return q.ConcurrencyPerKey > 0 }, "0"},
 	{"ordered_keys", func(q *Queue) bool { return q.OrderedKeys }, "false"},
 }
 

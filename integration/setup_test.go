@@ -41,7 +41,7 @@ func TestSetupByOneIdentityAndWorkByAnother(t *testing.T) {
 		secret, path := filepath.Join(dir, password), filepath.Join(dir, user+".yaml")
 		text := fmt.Sprintf(`nats: {url: "%s", user: %s, password_file: %s}
 listen: {socket: %s}
-queues: [{name: orders, priority_levels: 2, fair_share: true}]
+queues: [{name: orders, priority_levels: 2, fair_share: true, concurrency_per_key: 2}]
 capsules: [{name: main, queues: [orders]}]
 `, server.url, user, secret, filepath.Join(dir, "agent.sock"))
 		for name, content := range map[string]string{secret: password, path: text} {

@@ -20,6 +20,9 @@
 //	                    ├── lane p0/acme ──pull, no wait──> Feed ──> dispatcher
 //	                    └── lane p0/globex …
 //
+// In a queue with a cap per key, [Permits] keeps the records that say who may have messages of a key in flight; what they
+// mean is in package permit.
+//
 // # Taking, finishing, returning
 //
 // A [Feed] asks lanes for messages without waiting and reports one [Answer] per question. A message is finished by

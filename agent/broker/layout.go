@@ -13,7 +13,10 @@ type Layout struct {
 	Queue   string
 	Levels  int
 	Default int  // the level of messages without a priority
+	Fair    bool // keys share by weight
 	Keyed   bool // one lane per (level, key) rather than one per level
+	Cap     int  // messages of one key in flight; 0 is any number
+	Ordered bool // a failing message holds up those of its key and level
 	AckWait time.Duration
 	TTL     time.Duration // of messages that do not say themselves until when they may be delivered; 0 is none
 	// Single is true for a queue with a single active consumer. Its lanes belong to a tenure; without one there are none.
@@ -24,16 +27,22 @@ type Layout struct {
 
 // NewLayout returns the layout of a definition.
 func NewLayout(q config.Queue) Layout {
-	return Layout{
+	l := Layout{
 		Queue:   q.Name,
 		Levels:  q.Levels,
 		Default: q.DefaultPriority,
+		Fair:    q.FairShare.Enabled,
 		Keyed:   q.FairShare.Enabled,
 		AckWait: q.AckWait,
 		Single:  q.SingleActiveConsumer,
 		TTL:     q.TTL,
 		hash:    q.Layout(),
 	}
+	// With one active consumer there is one message in flight and nothing is overtaken: nothing is left for a cap to do.
+	if !q.SingleActiveConsumer && q.PermitsPerKey() > 0 {
+		l.Keyed, l.Cap, l.Ordered = true, q.PermitsPerKey(), q.OrderedKeys
+	}
+	return l
 }
 
 // In returns the layout in a tenure.
@@ -44,7 +53,7 @@ func (l Layout) In(t *Tenure) Layout {
 
 // Serial tells whether a lane gives out its next message only when the one before is finished: a message that is backing
 // off is not overtaken by those behind it.
-func (l Layout) Serial() bool { return l.Single }
+func (l Layout) Serial() bool { return l.Single || l.Ordered }
 
 // Address names the lane that holds a message: a level token and the tenant key.
 type Address struct {

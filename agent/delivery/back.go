@@ -90,7 +90,6 @@ func (b *Book) gaveBack(back giveBack, err error) {
 			b.mu.Unlock()
 			return
 		}
-		b.closeNackLocked(e, err)
 	}
 	b.mu.Unlock()
 
@@ -105,6 +104,11 @@ func (b *Book) gaveBack(back giveBack, err error) {
 	}
 	back.owner.Returned(back.m, at)
 	back.owner.Released(back.m, back.ending())
+	if back.entry != nil { // as with an ack: a pull that brought the settlement may need the slot
+		b.mu.Lock()
+		b.closeNackLocked(back.entry, err)
+		b.mu.Unlock()
+	}
 	b.told(1)
 }
 

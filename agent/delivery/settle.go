@@ -176,16 +176,20 @@ func (b *Book) finished(e *entry, o broker.Finish) {
 		b.mu.Unlock()
 		return
 	}
+	m := e.m
+	b.mu.Unlock()
+	// The owner hears of it first: a pull that brought the settlement goes on when it is answered, and may need the slot.
+	e.owner.Released(m, broker.Settled)
+
+	b.mu.Lock()
 	first := statusAlreadySettled
 	if o == broker.Finished {
 		first = statusOK
 		b.counts.Acked++
 	}
 	b.answerLocked(e, first, statusAlreadySettled)
-	m := e.m
 	b.closeLocked(e, fateSettled, b.now())
 	b.mu.Unlock()
-	e.owner.Released(m, broker.Settled)
 	b.told(1)
 }
 

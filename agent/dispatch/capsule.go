@@ -2,14 +2,17 @@ package dispatch
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/fairlead/fairlead/agent/broker"
+	"github.com/fairlead/fairlead/agent/permit"
 	"github.com/fairlead/fairlead/config"
 	"github.com/fairlead/fairlead/fairshare"
 )
@@ -49,6 +52,7 @@ type Broker interface {
 	Return(m *broker.Message, r broker.Return, done func(error))
 	Notify(f func(up bool))
 	Connected() bool
+	NewPermits(queue, holder string, tell func(func(*permit.Ledger, time.Time))) (*broker.Permits, error)
 }
 
 // Capsule serves the pulls of one capsule. Its methods are safe for several goroutines; all but Pull and Status return at
@@ -62,6 +66,7 @@ type Capsule struct {
 
 	// owned by run
 	watches  map[string]func()
+	permits  map[string]*broker.Permits // of queues with a cap per key
 	lastPull time.Time
 	demand   bool
 	failing  failing
@@ -82,7 +87,7 @@ type Capsule struct {
 
 // New makes a capsule that serves no queue yet: see Define.
 func New(o Options) (*Capsule, error) {
-	c := &Capsule{o: o, box: newMailbox(), done: make(chan struct{}), watches: map[string]func(){}, troubles: troubles{},
+	c := &Capsule{o: o, box: newMailbox(), done: make(chan struct{}), watches: map[string]func(){}, permits: map[string]*broker.Permits{}, troubles: troubles{},
 		wants: map[string]bool{}, defs: map[string]config.Queue{}, tenures: map[string]*broker.Tenure{}}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	feed, err := o.Broker.NewFeed(
@@ -94,7 +99,7 @@ func New(o Options) (*Capsule, error) {
 		return nil, fmt.Errorf("dispatch: capsule %s: %w", o.Name, err)
 	}
 	c.feed = feed
-	c.core = newCore(feed, c, coreOptions{order: o.Queues, seed: o.Seed, concurrency: o.Concurrency, poll: o.PollInterval})
+	c.core = newCore(feed, c, coreOptions{order: o.Queues, holder: strings.ToLower(rand.Text()), seed: o.Seed, concurrency: o.Concurrency, poll: o.PollInterval})
 	o.Broker.Notify(func(up bool) { c.box.put(func(k *core, now time.Time) { k.connection(up, now) }) })
 	c.box.put(func(k *core, now time.Time) { k.connection(o.Broker.Connected(), now) })
 	go c.run()
@@ -228,6 +233,7 @@ func (c *Capsule) Stop() {
 	c.feed.Close()
 	c.repairs.Wait()
 	c.returns.wait()
+	c.closePermits()
 }
 
 // Define sets or replaces the definition of a queue, which must be one of the capsule's.

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/fairlead/fairlead/agent/broker"
+	"github.com/fairlead/fairlead/agent/permit"
 	"github.com/fairlead/fairlead/fairshare"
 )
 
@@ -31,6 +32,9 @@ type effects interface {
 	headFound(lane *broker.Lane, seq uint64)
 	// giveBack returns a message that nobody wants any more. Exactly one core.cameBack follows.
 	giveBack(m *broker.Message)
+	// carryOut does what the ledger of a queue's permits asks for. Each action but one is answered by one event of the ledger,
+	// later.
+	carryOut(queue string, a permit.Action)
 	// idle says that nothing of a queue is out, and nothing will be taken: its lease can be handed over.
 	idle(queue string)
 }
@@ -84,20 +88,23 @@ type core struct {
 	timers    timers
 	connected bool
 	draining  bool
-	backsOff  map[string]bool      // by queue: a peer of higher consumer priority serves it
-	handOver  map[string]bool      // by queue: its lease is to be handed over, as soon as nothing of it is out
-	rivals    int                  // other live agents with demand on one of the queues
-	controls  map[string]*controls // by queue
-	held      []*lane              // lanes with messages that arrived outside of a round
-	asked     int                  // questions without an answer
-	doubts    int                  // lanes that are about to be asked once more
-	pending   []Definition         // put off until no round is under way
+	caps      []*capped             // of queues with a cap per key, in the order in which they came
+	grantees  map[message][]grantee // in flight under permits
+	backsOff  map[string]bool       // by queue: a peer of higher consumer priority serves it
+	handOver  map[string]bool       // by queue: its lease is to be handed over, as soon as nothing of it is out
+	rivals    int                   // other live agents with demand on one of the queues
+	controls  map[string]*controls  // by queue
+	held      []*lane               // lanes with messages that arrived outside of a round
+	asked     int                   // questions without an answer
+	doubts    int                   // lanes that are about to be asked once more
+	pending   []Definition          // put off until no round is under way
 
 	delivered, lanePulls, emptyPulls uint64
 }
 
 type coreOptions struct {
 	order       []string // of the queues
+	holder      string   // names the capsule in the records of permits
 	seed        uint64
 	concurrency int
 	poll        time.Duration
@@ -105,7 +112,7 @@ type coreOptions struct {
 
 func newCore(src source, eff effects, o coreOptions) *core {
 	return &core{coreOptions: o, src: src, eff: eff, rng: rand.New(rand.NewPCG(o.seed, 1)), byRef: map[*broker.Lane]*lane{},
-		out: map[string]int{}, back: map[string]int{}, backsOff: map[string]bool{}, handOver: map[string]bool{}, controls: map[string]*controls{}}
+		out: map[string]int{}, back: map[string]int{}, grantees: map[message][]grantee{}, backsOff: map[string]bool{}, handOver: map[string]bool{}, controls: map[string]*controls{}}
 }
 
 // ask adds a pull.
@@ -142,6 +149,8 @@ func (c *core) cancel(p *pull, now time.Time) {
 // released says that the slot of a message is free again.
 func (c *core) released(m *broker.Message, now time.Time) {
 	c.leaves(m)
+	c.freed(m, now)
+	c.attend(now)
 	c.pump(now)
 }
 
@@ -176,6 +185,9 @@ func (c *core) returned(queueName string, a broker.Address, at, now time.Time) {
 func (c *core) connection(up bool, now time.Time) {
 	c.connected = up
 	if up {
+		for _, k := range c.caps {
+			k.ledger.Reconnected()
+		}
 		for _, q := range c.queues {
 			q.nextSweep = now
 		}
@@ -197,6 +209,11 @@ func (c *core) tick(now time.Time) {
 	if c.round != nil && !now.Before(c.round.started.Add(roundLimit)) {
 		c.giveUpRound(now)
 	}
+	for _, k := range c.caps {
+		k.ledger.Tick(now)
+	}
+	c.attend(now)
+	c.endEmptyRound(now)
 	for {
 		t, ok := c.timers.due(now)
 		if !ok {
@@ -240,6 +257,9 @@ func (c *core) next() time.Time {
 			at = earlier(at, q.nextSweep)
 		}
 	}
+	for _, k := range c.caps {
+		at = earlier(at, k.ledger.Next())
+	}
 	return at
 }
 
@@ -259,6 +279,8 @@ func (c *core) pump(now time.Time) {
 	c.returnUnwanted(now)
 	c.answerPulls(now)
 	c.tellIdle()
+	c.trimPermits()
+	c.attend(now)
 }
 
 // answerPulls ends the pulls that have messages, when nothing else is about to arrive, and those that waited long enough.
@@ -308,7 +330,7 @@ func (c *core) roundIsComplete(p *pull, now time.Time) bool {
 		if q.backsOff || q.controls.paused || c.standsBy(q) {
 			continue // it looks in its own time, or not at all
 		}
-		if !p.settled && c.busy(q) {
+		if !p.settled && (c.busy(q) || c.bound(q)) {
 			return false // the settlements that came with the pull may be what it waits for
 		}
 		if q.sweeping || q.sweepBegan.Before(p.arrived) {
@@ -387,7 +409,7 @@ func (q *queue) weightOf(key string, header fairshare.Weight) fairshare.Weight {
 	if w, ok := q.given(key); ok {
 		return w
 	}
-	if header > 0 {
+	if header > 0 && q.layout.Fair {
 		return header
 	}
 	return fairshare.One

@@ -42,6 +42,12 @@
 // asked, not swept, and its wake-ups are not heard; so when it is resumed it is swept before anything is taken from it. A
 // paused tenant sleeps for the scheduler, while what is believed of its lanes is kept up to date.
 //
+// # Caps per key
+//
+// In a queue with a cap per key, each turn of a round needs a permit (package permit). They are wanted together, before the
+// lanes are asked. A key without room is asleep at all its levels; a permit that comes free wakes it. A turn that gets no
+// permit is refunded like one that brought nothing.
+//
 // # Guarantees
 //
 //   - While a higher queue or level is believed to have work, nothing lower is taken (but for the starvation guard).
@@ -53,6 +59,9 @@
 //   - A message that was taken is handed to a pull, or returned; a pull that has ended gets nothing.
 //   - After a pause was heard of, nothing is asked of what is paused. What is not paused is served as if that did not exist,
 //     and nothing that is resumed gets more than its share.
+//   - A message of a capped key is handed over only under a permit that is trusted at that moment, and the permit is freed when
+//     the message is finished or back in its lane.
+//   - A capped key holds up nothing of other keys.
 //   - No question without an answer holds anybody up for longer than half a second.
 //
 // # Non-guarantees

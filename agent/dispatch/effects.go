@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/fairlead/fairlead/agent/broker"
+	"github.com/fairlead/fairlead/agent/permit"
 	"github.com/fairlead/fairlead/config"
 	"github.com/fairlead/fairlead/fairshare"
 )
@@ -64,6 +65,35 @@ func (c *Capsule) headFound(lane *broker.Lane, seq uint64) {
 func (c *Capsule) idle(queue string) {
 	if c.o.Idle != nil {
 		c.o.Idle(queue)
+	}
+}
+
+// carryOut implements effects.
+func (c *Capsule) carryOut(queue string, a permit.Action) {
+	p := c.permits[queue]
+	if p == nil {
+		var err error
+		p, err = c.o.Broker.NewPermits(queue, c.core.holder, func(f func(*permit.Ledger, time.Time)) {
+			c.box.put(func(k *core, now time.Time) { k.permitEvent(queue, f, now) })
+		})
+		if err != nil {
+			c.o.Logger.Error("the permits of a queue with a cap per key cannot be had; nothing of it is taken", "queue", queue, "error", err)
+			return
+		}
+		c.permits[queue] = p
+	}
+	p.Do(a)
+}
+
+// closePermits gives back what permits there are. The capsule's goroutine has ended.
+func (c *Capsule) closePermits() {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	if !c.o.Broker.Connected() {
+		cancel()
+	}
+	for _, p := range c.permits { // each by itself
+		p.Close(ctx)
 	}
 }
 

@@ -23,6 +23,8 @@ type queue struct {
 	controls *controls
 	sched    *priority.Queue
 	slots    map[slotKey]*slot
+	keys     map[string][]*slot // the slots of each key
+	caps     *capped            // nil without a cap per key
 	lanes    map[broker.Address]*lane
 
 	// backsOff is true while a live peer of higher consumer priority serves the queue: wake-ups are ignored, and each of the
@@ -115,9 +117,10 @@ func (c *core) lane(q *queue, a broker.Address) *lane {
 		if w, ok := q.given(a.Key); ok {
 			s.weight, s.known = w, true
 		}
-		s.known = s.known || !q.layout.Keyed
+		s.known = s.known || !q.layout.Fair
 		s.paused = q.pauses(a.Key)
 		q.slots[key] = s
+		q.keys[a.Key] = append(q.keys[a.Key], s)
 	}
 	l := &lane{queue: q, slot: s, ref: c.src.Lane(q.layout, a)}
 	if l.current = a.Class == broker.Class(a.Level) || a.Level == q.layout.Default && !isLevel(a.Class); l.current {
@@ -151,7 +154,7 @@ func (l *lane) room() bool {
 func (c *core) refresh(s *slot) {
 	sched := s.queue.sched
 	for _, l := range s.lanes {
-		if !s.blocked() && !s.paused && l.ready() {
+		if l.ready() && !s.blocked() && !s.paused && s.admits() {
 			if !s.parked && !sched.Contains(s.level, s.key) {
 				sched.Wake(s.level, s.key, s.queue.expected(s))
 			}

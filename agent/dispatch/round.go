@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/fairlead/fairlead/agent/broker"
+	"github.com/fairlead/fairlead/agent/permit"
 	"github.com/fairlead/fairlead/fairshare"
 	"github.com/fairlead/fairlead/priority"
 )
@@ -15,13 +16,20 @@ type round struct {
 	lanes   []*lane // that have turns, in the order of their first
 	parked  []*slot
 	holding []*slot
-	open    int // lanes that have not answered
+	groups  []*group // turns that need permits, by key
+	open    int      // lanes that have not answered, and groups
+	// starting is true until all has been asked that can be asked at once.
+	starting bool
 }
 
 type turn struct {
 	queue *queue
 	right priority.Turn
 	lane  *lane
+
+	group   *group // nil where there is no cap
+	permit  permit.Permit
+	granted bool // it has one
 }
 
 // startRound picks a turn for each credit and asks the lanes. It reports whether anything was picked and the round is
@@ -41,17 +49,14 @@ func (c *core) startRound(now time.Time) (again bool) {
 		c.unpark(r)
 		return false
 	}
-	c.round = r
+	c.round, r.starting = r, true
 	for _, l := range r.lanes {
-		if n := l.plan - len(l.hand); n > 0 {
-			l.asked, l.wakes, l.late, l.head, l.used, l.tried = n, 0, false, 0, now, true
-			r.open++
-			c.asked++
-			c.lanePulls++
-			l.queue.asked++
-			c.src.Ask(l.ref, n, l.patience())
+		if l.queue.caps == nil {
+			c.askLane(r, l, now)
 		}
 	}
+	c.wantPermits(r, now)
+	r.starting = false
 	if r.open > 0 {
 		return false
 	}
@@ -71,6 +76,9 @@ func (c *core) pick(r *round) bool {
 				return false // its slot is about to be free
 			}
 			continue
+		}
+		if len(r.turns) == 0 && c.bound(q) {
+			return false
 		}
 		if q.unseen {
 			return false // what it has comes before what the queues behind it have
@@ -102,8 +110,9 @@ func (c *core) pick(r *round) bool {
 		l.plan++
 		q.allowance = max(q.allowance-1, 0)
 		q.planned = true
-		r.turns = append(r.turns, turn{q, right, l})
+		r.turns = append(r.turns, turn{queue: q, right: right, lane: l})
 		c.limit(q, s, r)
+		c.count(r, s)
 		return true
 	}
 	return false
@@ -148,7 +157,13 @@ func (c *core) answered(a broker.Answer, now time.Time) {
 	if len(a.Messages) == 0 {
 		c.emptyPulls++
 	}
-	l.put(now, a.Messages...)
+	if late && l.queue.caps != nil { // the permits for them are gone
+		for _, m := range a.Messages {
+			c.giveBack(m)
+		}
+	} else {
+		l.put(now, a.Messages...)
+	}
 	for _, m := range a.Messages {
 		l.taken = max(l.taken, m.Seq)
 	}
@@ -226,7 +241,7 @@ func (c *core) believe(l *lane, a broker.Answer, now time.Time) {
 // stray takes in a message that arrived for a question that was given up.
 func (c *core) stray(m *broker.Message, ref *broker.Lane, now time.Time) {
 	l := c.byRef[ref]
-	if l == nil || c.draining {
+	if l == nil || c.draining || l.queue.caps != nil {
 		c.giveBack(m)
 		return
 	}
@@ -239,6 +254,9 @@ func (c *core) stray(m *broker.Message, ref *broker.Lane, now time.Time) {
 // giveUpRound ends a round without the lanes that have not answered. Their messages, should they come, are used or
 // returned.
 func (c *core) giveUpRound(now time.Time) {
+	for _, g := range c.round.groups {
+		g.open = false
+	}
 	for _, l := range c.round.lanes {
 		if l.asked > 0 {
 			l.late, l.believed = true, false
@@ -256,10 +274,12 @@ func (c *core) finishRound(now time.Time) {
 	c.round = nil
 	c.unpark(r)
 	messages := make([]*broker.Message, 0, len(r.turns))
-	for _, t := range r.turns {
+	for i := range r.turns {
+		t := &r.turns[i]
 		l := t.lane
 		c.returnExpired(l, now)
-		if len(l.hand) == 0 {
+		if len(l.hand) == 0 || t.group != nil && !t.granted {
+			c.dropPermit(t, now)
 			t.queue.sched.Refund(t.right)
 			c.refresh(l.slot)
 			continue
@@ -267,6 +287,11 @@ func (c *core) finishRound(now time.Time) {
 		m := l.hand[0]
 		l.hand[0] = nil
 		l.hand = l.hand[1:]
+		if !c.give(t, m, now) {
+			t.queue.sched.Refund(t.right)
+			c.refresh(l.slot)
+			continue
+		}
 		weight := t.queue.weightOf(l.slot.key, m.Weight)
 		l.slot.learn(weight)
 		t.queue.sched.Settle(t.right, weight)

@@ -101,6 +101,7 @@ func (c *core) cameBack(m *broker.Message, at, now time.Time) {
 	if c.back[m.Queue]--; c.back[m.Queue] == 0 {
 		delete(c.back, m.Queue)
 	}
+	c.backInLane(m, now)
 	c.returned(m.Queue, broker.Address{Class: m.Lane.Class, Key: m.Key}, at, now)
 	c.pump(now)
 }

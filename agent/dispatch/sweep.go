@@ -157,6 +157,7 @@ func (c *core) forgetLanes(q *queue, now time.Time) {
 		}
 		if len(s.lanes) == 0 {
 			delete(q.slots, slotKey{s.level, s.key})
+			q.dropSlot(s)
 		}
 	}
 }
@@ -203,6 +204,7 @@ func (c *core) insert(q *queue) {
 
 func (c *core) newQueue(def Definition) *queue {
 	return &queue{
+		caps: c.capOf(&def.Layout), keys: map[string][]*slot{},
 		layout: def.Layout, guard: def.Guard, weights: def.Weights, controls: c.controlsOf(def.Layout.Queue),
 		sched: priority.New(def.Layout.Levels, def.Guard, c.seed),
 		slots: map[slotKey]*slot{}, lanes: map[broker.Address]*lane{}, unseen: true,

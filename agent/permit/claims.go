@@ -13,7 +13,11 @@ func (l *Ledger) Want(name string, n int, now time.Time) {
 	k := l.key(name)
 	k.open, k.missing, k.granted, k.lists, k.failed = true, n, nil, 0, false
 	for _, n := range k.numbers() {
-		if s := k.slots[n]; k.missing > 0 && l.reusable(s, now) {
+		switch s := k.slots[n]; {
+		case s.state != idle:
+		case !l.reusable(s, now):
+			l.release(s)
+		case k.missing > 0:
 			l.grant(k, s)
 		}
 	}

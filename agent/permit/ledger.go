@@ -289,7 +289,7 @@ func (l *Ledger) empty(k *keyState) {
 }
 
 // Room is how many permits of a key may be wanted now. It is 0 while a Want is open.
-func (l *Ledger) Room(name string, now time.Time) int {
+func (l *Ledger) Room(name string) int {
 	k := l.keys[name]
 	if k == nil {
 		return l.Cap
@@ -299,7 +299,7 @@ func (l *Ledger) Room(name string, now time.Time) int {
 	}
 	free, have := 0, 0
 	for _, s := range k.slots { // counted, in any order
-		if l.reusable(s, now) {
+		if s.state == idle && s.Number < l.Cap {
 			free++
 		} else {
 			have++

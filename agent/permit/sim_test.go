@@ -124,7 +124,7 @@ func (h *holder) step() {
 			again = true
 		}
 		for _, k := range h.keys {
-			if n := h.l.Room(k, w.now); n > 0 && w.rng.IntN(3) > 0 {
+			if n := h.l.Room(k); n > 0 && w.rng.IntN(3) > 0 {
 				h.l.Want(k, 1+w.rng.IntN(n), w.now)
 				again = true
 			}
