@@ -346,7 +346,7 @@ func play(seed uint64, limit int, change func(*sim)) *sim {
 	return w
 }
 
-const seeds = 15
+const seeds = 10
 
 func TestNeverMoreThanTheCapThroughFaults(t *testing.T) {
 	grants, refused := 0, 0
