@@ -72,7 +72,7 @@ func TestQueueUnavailable(t *testing.T) {
 	}
 	q := defaultQueue("q")
 	q.OrderedKeys, q.ConcurrencyPerKey = true, 1
-	diff(t, q.Unavailable(), []string{"concurrency_per_key", "ordered_keys"})
+	diff(t, q.Unavailable(), []string{"ordered_keys"})
 }
 
 // A line of the tables that names no setting would refuse nothing, in silence.
