@@ -126,7 +126,7 @@ listen: {socket: /tmp/x.sock}
 queues:
   - name: jobs
     ordered_keys: true
-    concurrency_per_key: 2
+metrics: {top_keys: 5}
 capsules:
   - {name: main, queues: [jobs]}
 `)
