@@ -61,6 +61,17 @@ func TestWhyAnAgentDoesNotWorkOnAQueue(t *testing.T) {
 	if standby.Fence == 0 || standby.LeaseAgeSeconds <= 0 {
 		t.Errorf("the standby shows fence %d, held for %v s", standby.Fence, standby.LeaseAgeSeconds)
 	}
+	for _, m := range []*member{a, b} { // paused by one, for all
+		if _, stderr, code := command(t, a.agent, "pause", "jobs"); code != 0 {
+			t.Fatalf("pause: exit code %d: %s", code, stderr)
+		}
+		m.saysWhy("paused by an operator")
+	}
+	if _, stderr, code := command(t, b.agent, "resume", "jobs"); code != 0 {
+		t.Fatalf("resume: exit code %d: %s", code, stderr)
+	}
+	a.saysWhy()
+	b.saysWhy("stands by")
 	b.app.crash()
 	b.saysWhy("no app")
 	b.app = b.work(log, habits{})
