@@ -16,6 +16,7 @@ import (
 	"github.com/fairlead/fairlead/agent/delivery"
 	"github.com/fairlead/fairlead/agent/dispatch"
 	"github.com/fairlead/fairlead/agent/group"
+	"github.com/fairlead/fairlead/agent/probes"
 	"github.com/fairlead/fairlead/agent/socket"
 	"github.com/fairlead/fairlead/config"
 )
@@ -54,7 +55,9 @@ type Agent struct {
 
 	appListener   *socket.Listener
 	adminListener *socket.Listener
+	probes        *probes.Server // nil without an address for it
 
+	serving    chan struct{} // closed when the sockets answer
 	drainBegan chan struct{} // closed when nothing more is taken
 	drained    chan struct{} // closed when the drain is over
 	drain      sync.Once
@@ -76,13 +79,13 @@ func New(cfg *config.Config, o Options) (*Agent, error) {
 	}
 	return &Agent{
 		o: o, log: o.Logger, cfg: cfg, capsules: map[string]*dispatch.Capsule{},
-		drainBegan: make(chan struct{}), drained: make(chan struct{}), stopped: make(chan struct{}), fatal: make(chan struct{}),
+		serving: make(chan struct{}), drainBegan: make(chan struct{}), drained: make(chan struct{}), stopped: make(chan struct{}), fatal: make(chan struct{}),
 	}, nil
 }
 
 // Start connects, makes or finds streams and bucket, and opens the sockets. It returns when the sockets answer, which they
 // do within a few seconds also when NATS is away. Errors are of this machine: a socket that another agent answers on
-// ([socket.ErrAlreadyRunning]), credentials that cannot be read, a store in use. Call it once; after Stop it returns
+// ([socket.ErrAlreadyRunning]), credentials that cannot be read, a store in use, an address of probes that somebody has ([probes.ErrInUse]). Call it once; after Stop it returns
 // [ErrStopped].
 func (a *Agent) Start(ctx context.Context) error {
 	select {
@@ -415,6 +418,10 @@ func (a *Agent) shutDown(ctx context.Context) error {
 	}
 	if a.client != nil {
 		a.client.Close()
+	}
+	// The last thing to go: until then the process is alive, and who asks should hear so.
+	if err := a.stopProbes(ctx); err != nil {
+		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
 }

@@ -7,11 +7,13 @@
 //	admin socket ── status, drain          group: heartbeats, definitions in force
 //	             └─ pause, weight, purge    controls: what operators set
 //	                                       leases: who is a queue's single active consumer
+//	TCP          ── /livez, /readyz
 //
 // The parts do not know each other; what connects them is here. An [Agent] is started once and stopped once.
 //
 // # Guarantees
 //
+//   - /livez answers from before NATS is looked for until the very end of Stop; /readyz says whether apps are served.
 //   - Start returns when the sockets answer. If NATS is away then, publishes are told and pulls wait until it is back.
 //   - The definition of a queue that is in force is put into effect before the first message is taken, and whenever it
 //     changes: first the stream, then the capsules.

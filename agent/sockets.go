@@ -8,8 +8,8 @@ import (
 	"github.com/fairlead/fairlead/agent/socket"
 )
 
-// listen takes the socket files, so that a second agent with the same file is refused before it does anything else.
-// Nothing is answered before serve.
+// listen takes the socket files and the address of probes, so that a second agent with the same file is refused before it does anything else.
+// On the sockets nothing is answered before serve.
 func (a *Agent) listen() (err error) {
 	l := a.cfg.Listen
 	if a.appListener, err = socket.Listen(l.Socket, l.Mode); err != nil {
@@ -18,7 +18,7 @@ func (a *Agent) listen() (err error) {
 	if a.adminListener, err = socket.Listen(l.AdminSocket, 0o600); err != nil {
 		return fmt.Errorf("agent: admin socket: %w", err)
 	}
-	return nil
+	return a.listenProbes()
 }
 
 // serve begins to answer on both sockets.
@@ -39,6 +39,7 @@ func (a *Agent) serve() (err error) {
 	}
 	a.app.Start()
 	a.admin.Start()
+	close(a.serving)
 	a.log.Info("ready", "agent", a.cfg.Agent.ID, "version", a.o.Version, "socket", a.cfg.Listen.Socket)
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/fairlead/fairlead/agent/probes"
 	"github.com/fairlead/fairlead/agent/socket"
 	"github.com/fairlead/fairlead/config"
 )
@@ -62,6 +63,14 @@ func TestStartFailsHalfWay(t *testing.T) {
 				t.Fatal(err)
 			}
 			cfg.Listen.AdminSocket = filepath.Join(dir, "file", "b.sock")
+		}},
+		"probes' address is in use": {is: probes.ErrInUse, spoil: func(t *testing.T, cfg *config.Config, _ string) {
+			l, err := probes.Listen("127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { l.Close() })
+			cfg.Listen.ProbesHTTP = l.Addr().String()
 		}},
 		"credentials cannot be read": {is: ErrBroker, spoil: func(_ *testing.T, cfg *config.Config, dir string) {
 			cfg.NATS.Creds = filepath.Join(dir, "none.creds")

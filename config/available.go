@@ -16,10 +16,8 @@ type pending[T any] struct {
 }
 
 var pendingAgent = []pending[Config]{
-	{"listen.probes_http", func(c *Config) bool { return c.Listen.ProbesHTTP != "" }, ""},
 	{"listen.dashboard_http", func(c *Config) bool { return c.Listen.DashboardHTTP != "" }, ""},
 	{"metrics.top_keys", func(c *Config) bool { return c.Metrics.TopKeys > 0 }, "0"},
-	{"readiness.broker", func(c *Config) bool { return !c.Readiness.Broker }, "true"},
 }
 
 var pendingQueue = []pending[Queue]{

@@ -103,7 +103,7 @@ func TestADayWithTheRealAgent(t *testing.T) {
 func TestASecondAgentOnTheSameSocket(t *testing.T) {
 	path := writeConfig(t, `
 nats: {embedded: {store_dir: "${STORE}"}}
-listen: {socket: %s}
+listen: {socket: %s, probes_http: ""}
 queues: [{name: orders}]
 capsules: [{name: primary, queues: [orders]}]
 `)
