@@ -192,7 +192,7 @@ func TestAttemptsAcrossTenures(t *testing.T) {
 	if err := agent.succeed(cancelled, next.lane("a")); err == nil {
 		t.Fatal("what was left is removed by a call that was cancelled")
 	}
-	_, s, m = attempt(500)
+	_, _, m = attempt(500)
 	if m.Attempt != 4 {
 		t.Errorf("attempt %d after an interrupted succession, want 4: three holders ended with it, and one nack", m.Attempt)
 	}
