@@ -31,7 +31,6 @@ func TestDelaysSurviveAServerRestart(t *testing.T) {
 			if err := r.CancelDelayed(within(t), r.q.Name, cancelled); err != nil {
 				t.Error(err)
 			}
-			a = r.asker()
 			until(t, "both have come", func() bool { return r.stored() == 3 })
 			if early := time.Until(later); early > 0 {
 				t.Errorf("the last one came %v early", early)
