@@ -240,9 +240,9 @@ func (a *Agent) settings() *config.Config {
 func (a *Agent) groupChanged(change group.Change) {
 	if change.Peers {
 		for _, cc := range a.settings().Capsules {
-			rivals := 0
+			rivals := make(map[string]int, len(cc.Queues))
 			for _, q := range cc.Queues {
-				rivals = max(rivals, a.group.Rivals(q, cc.Name))
+				rivals[q] = a.group.Rivals(q, cc.Name)
 			}
 			a.capsules[cc.Name].SetRivals(rivals)
 		}

@@ -66,6 +66,7 @@ func (a *Agent) why(q *api.CapsuleQueue, st dispatch.Status, defined bool, probl
 		return "paused by an operator; resume takes that back"
 	case problem != nil:
 		return "nobody can hold the queue's lease: " + leaseProblem(problem)
+	case q.Lease == api.LeaseHolder && !st.Demand: // nobody else wants it
 	case !st.SuspendedUntil.IsZero() && !st.Demand:
 		return fmt.Sprintf("the app has died with what it got again and again: others come first for %v more", time.Until(st.SuspendedUntil).Round(time.Second))
 	case !st.Demand:

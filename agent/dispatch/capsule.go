@@ -68,7 +68,8 @@ type Capsule struct {
 	watches  map[string]func()
 	permits  map[string]*broker.Permits // of queues with a cap per key
 	lastPull time.Time
-	demand   bool
+	there    bool // an app uses the capsule
+	demand   bool // what Demand was told last
 	failing  failing
 	wants    map[string]bool // by queue: what Want was told last
 	troubles troubles
@@ -166,7 +167,7 @@ func (c *Capsule) run() {
 // wakeAt is when run has something to do by itself.
 func (c *Capsule) wakeAt() time.Time {
 	at := c.core.next()
-	if c.demand {
+	if c.there {
 		at = earlier(at, c.lastPull.Add(demandMemory+time.Millisecond))
 	}
 	at = earlier(at, c.failing.next(time.Now()))
@@ -178,27 +179,26 @@ func (c *Capsule) tellDemand(now time.Time) {
 	if len(k.pulls) > 0 || k.inFlight > 0 {
 		c.lastPull = now
 	}
-	demand := !c.lastPull.IsZero() && now.Sub(c.lastPull) <= demandMemory
-	if demand && k.rivals > 0 && c.failing.suspended(now) {
-		demand = false // others first
-	}
+	c.there = !c.lastPull.IsZero() && now.Sub(c.lastPull) <= demandMemory
+	suspended := c.failing.suspended(now)
+	demand := c.there && !(suspended && k.rivals > 0) // others first
 	if demand != c.demand {
 		c.demand = demand
 		if c.o.Demand != nil {
 			c.o.Demand(demand)
 		}
 	}
-	c.tellWants()
+	c.tellWants(suspended)
 }
 
-// tellWants says which leases the capsule wants.
-func (c *Capsule) tellWants() {
+// tellWants says which leases the capsule wants. One that nobody else would take is kept, however badly the app does.
+func (c *Capsule) tellWants(suspended bool) {
 	if c.o.Want == nil {
 		return
 	}
 	for _, q := range c.core.queues {
 		name := q.layout.Queue
-		want := c.core.wantsLease(q, c.demand)
+		want := c.core.wantsLease(q, c.there && !(suspended && c.core.rivalsOf[name] > 0))
 		if want != c.wants[name] {
 			c.wants[name] = want
 			c.o.Want(name, want)
@@ -374,8 +374,11 @@ func (c *Capsule) Available(queue string, a broker.Address, at time.Time) {
 // Drain stops taking. Open pulls are answered with nothing within a second.
 func (c *Capsule) Drain() { c.box.put(func(k *core, now time.Time) { k.drain(now) }) }
 
-// SetRivals says how many other live agents have demand on the capsule's queues.
-func (c *Capsule) SetRivals(n int) { c.box.put(func(k *core, _ time.Time) { k.rivals = n }) }
+// SetRivals says how many other live capsules with demand there are, of any agent, by queue. The map is the capsule's from
+// now on.
+func (c *Capsule) SetRivals(by map[string]int) {
+	c.box.put(func(k *core, _ time.Time) { k.setRivals(by) })
+}
 
 // SetBackOff says whether a live peer of higher consumer priority serves a queue. While one does, wake-ups of the queue are
 // ignored, and it is looked over only every third poll interval, each time with at most the free credit.

@@ -92,7 +92,8 @@ type core struct {
 	grantees  map[message][]grantee // in flight under permits
 	backsOff  map[string]bool       // by queue: a peer of higher consumer priority serves it
 	handOver  map[string]bool       // by queue: its lease is to be handed over, as soon as nothing of it is out
-	rivals    int                   // other live agents with demand on one of the queues
+	rivalsOf  map[string]int        // by queue: other live capsules with demand that serve it
+	rivals    int                   // the most of them
 	controls  map[string]*controls  // by queue
 	held      []*lane               // lanes with messages that arrived outside of a round
 	asked     int                   // questions without an answer
@@ -202,6 +203,13 @@ func (c *core) drain(now time.Time) {
 		p.deadline = minTime(p.deadline, now.Add(drainAnswer))
 	}
 	c.pump(now)
+}
+
+func (c *core) setRivals(by map[string]int) {
+	c.rivalsOf, c.rivals = by, 0
+	for _, n := range by {
+		c.rivals = max(c.rivals, n)
+	}
 }
 
 // tick does what is due.

@@ -49,3 +49,41 @@ func TestLeaseIsWantedUntilAllIsBack(t *testing.T) {
 		}
 	}
 }
+
+// An app that dies again and again leaves the lease to others, if there are any for that queue: somebody is to hold it.
+func TestSuspendedAppKeepsTheLeaseThatNobodyElseWants(t *testing.T) {
+	w := newWorld(t, 61)
+	ordered, plain := single(def("ordered", 1, 0, false, nil)), def("plain", 1, 0, false, nil)
+	a := w.agent(4, ordered, plain)
+	told := map[string]bool{}
+	demand := false
+	c := &Capsule{core: a.core, wants: map[string]bool{}, o: Options{
+		Want: func(queue string, want bool) { told[queue] = want }, Demand: func(on bool) { demand = on },
+	}}
+	a.pull(1, time.Hour, func([]*broker.Message) {})
+	for i, step := range []struct {
+		rivals       map[string]int
+		dies         bool
+		wants, wider bool
+	}{
+		{wants: true, wider: true},
+		{rivals: map[string]int{"plain": 1}, wants: true, wider: true},
+		{rivals: map[string]int{"plain": 1}, dies: true, wants: true, wider: false},
+		{rivals: map[string]int{"plain": 1, "ordered": 2}, dies: true, wants: false, wider: false},
+		{rivals: nil, dies: true, wants: true, wider: true},
+	} {
+		a.core.setRivals(step.rivals)
+		for range 2 {
+			if w.now = w.now.Add(failingSpan); step.dies {
+				c.failing.note(broker.Lost, w.now)
+			}
+		}
+		c.tellDemand(w.now)
+		if told["ordered"] != step.wants || demand != step.wider {
+			t.Errorf("step %d: wants the lease: %t, counts for others: %t; want %t and %t", i, told["ordered"], demand, step.wants, step.wider)
+		}
+		if told["plain"] {
+			t.Error("the lease of a queue without one is wanted")
+		}
+	}
+}

@@ -20,7 +20,7 @@ type Peer struct {
 
 // Change says what has become different.
 type Change struct {
-	Peers  bool     // someone came, went, or serves other queues, or has another priority or demand
+	Peers  bool     // someone came, went, or serves other queues, or has another priority or demand; capsules of this agent too
 	Queues []string // whose definition is another one now, or that came or went with a reload; sorted
 }
 
@@ -83,12 +83,16 @@ func livePeers(r *roster) []seenPeer {
 	return peers
 }
 
+func sameCapsule(a, b Capsule) bool {
+	return a.Name == b.Name && a.ConsumerPriority == b.ConsumerPriority && slices.Equal(a.Queues, b.Queues)
+}
+
 // changeFrom is what readers of the old picture must be told.
 func (v *view) changeFrom(old *view) Change {
 	c := Change{Peers: !slices.EqualFunc(v.peers, old.peers, func(a, b seenPeer) bool {
 		return a.Agent == b.Agent && a.Capsule == b.Capsule && a.Demand == b.Demand &&
 			a.ConsumerPriority == b.ConsumerPriority && slices.Equal(a.Queues, b.Queues)
-	})}
+	}) || !slices.EqualFunc(v.own, old.own, sameCapsule)}
 	for i, q := range v.definitions {
 		j := slices.IndexFunc(old.definitions, func(o config.Queue) bool { return o.Name == q.Name })
 		if j < 0 || old.hashes[j] != v.hashes[i] {
