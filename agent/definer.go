@@ -179,6 +179,7 @@ func (d *definer) define(ctx context.Context) error {
 				}
 				if err := d.a.leases.define(def, cc.Name); err != nil {
 					errs = append(errs, err)
+					d.changed([]string{def.Name})
 				}
 				d.a.capsules[cc.Name].Define(def)
 			}

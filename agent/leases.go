@@ -23,7 +23,8 @@ type contenders struct {
 
 	mu      sync.Mutex
 	list    map[roleKey]*contender
-	order   []roleKey // of list, so that they are told in the same order always
+	order   []roleKey        // of list, so that they are told in the same order always
+	wanted  map[roleKey]bool // what the capsules said last; it holds for a candidate that is yet to be made, too
 	stopped bool
 }
 
@@ -37,7 +38,7 @@ type contender struct {
 }
 
 func newContenders(a *Agent) *contenders {
-	c := &contenders{a: a, list: map[roleKey]*contender{}}
+	c := &contenders{a: a, list: map[roleKey]*contender{}, wanted: map[roleKey]bool{}}
 	a.client.Notify(func(up bool) {
 		for _, one := range c.all() {
 			if up {
@@ -85,6 +86,9 @@ func (c *contenders) define(def config.Queue, capsule string) error {
 	}
 	one.runner.Start()
 	c.tellPeersLocked(key)
+	if c.wanted[key] {
+		one.runner.Want()
+	}
 	return nil
 }
 
@@ -116,9 +120,13 @@ func (c *contenders) find(capsule, queue string) *contender {
 
 // want says whether a capsule wants a queue's lease.
 func (c *contenders) want(capsule, queue string, want bool) {
-	one := c.find(capsule, queue)
+	key := roleKey{capsule, queue}
+	c.mu.Lock()
+	c.wanted[key] = want
+	one := c.list[key]
+	c.mu.Unlock()
 	switch {
-	case one == nil: // the queue needs no lease any more
+	case one == nil: // the queue needs no lease any more, or not yet
 	case want:
 		one.runner.Want()
 	default:
