@@ -1,6 +1,8 @@
 package socket
 
 import (
+	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -55,5 +57,44 @@ func TestNothingIsWrittenWithoutTrust(t *testing.T) {
 	r.add(fenced(4, 0), message(5))
 	if ds := lines(t, r.call("POST", pullPath+"?wait=5s", "")); len(ds) != 1 || ds[0].Seq != 5 {
 		t.Errorf("behind one without trust: %+v", ds)
+	}
+}
+
+// An answer that is written in pieces, to an app that reads slowly: each piece is looked at when its turn has come. What is
+// written already stays, and what has nothing to do with the tenure is written all the same.
+func TestEachPieceIsWrittenWithTrust(t *testing.T) {
+	big := func(seq uint64) *broker.Message {
+		m := message(seq)
+		m.Data = []byte(strings.Repeat("x", wholeAnswer))
+		return m
+	}
+	for name, tt := range map[string]struct {
+		messages []*broker.Message
+		want     []uint64
+		back     []uint64
+	}{
+		// Trust is asked for at the hand-over, before the first piece, and before its own.
+		"in the last piece":      {[]*broker.Message{big(1), message(2), fenced(3, 2), message(4)}, []uint64{1, 2, 4}, []uint64{3}},
+		"in the middle":          {[]*broker.Message{big(1), fenced(2, 2), big(3), message(4)}, []uint64{1, 3, 4}, []uint64{2}},
+		"trusted in each":        {[]*broker.Message{big(1), fenced(2, 3), big(3), message(4)}, []uint64{1, 2, 3, 4}, nil},
+		"it was written already": {[]*broker.Message{fenced(1, 2), big(2), big(3), message(4)}, []uint64{1, 2, 3, 4}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			r.add(tt.messages...)
+			var got []uint64
+			for _, d := range lines(t, r.call("POST", pullPath+"?max=9&wait=5s", "")) {
+				got = append(got, d.Seq)
+			}
+			if !slices.Equal(got, tt.want) {
+				t.Errorf("written: %v, want %v", got, tt.want)
+			}
+			eventually(t, "the rest went back", func() bool { return len(r.gaveBack()) == len(tt.back) })
+			for i, back := range r.gaveBack() {
+				if back.seq != tt.back[i] || back.counts != broker.NotAnAttempt {
+					t.Errorf("given back: %+v", back)
+				}
+			}
+		})
 	}
 }

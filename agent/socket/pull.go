@@ -225,20 +225,25 @@ func (x *exchange) answerPull(h handful, failed []api.SettleResult) error {
 		}
 		buf = e.appendFirst(buf, first)
 	}
+	from := 0 // the first delivery in buf
 	for i := range ds {
 		buf = e.append(buf, &ds[i], h.payload(&ds[i]))
-		if len(buf) >= wholeAnswer && i < len(ds)-1 {
-			if len(delivery.Stale(ds)) > 0 {
-				return x.unwritten(ds, broker.ErrTenureOver)
-			}
-			if !x.begun {
-				x.head(http.StatusOK, contentType, -1)
-			}
-			if _, err := x.w.Write(buf); err != nil {
-				return x.unwritten(ds, err)
-			}
-			buf = buf[:0]
+		if len(buf) < wholeAnswer || i == len(ds)-1 {
+			continue
 		}
+		if x.begun {
+			buf = x.freshPiece(&e, buf, &h, ds[from:i+1])
+		} else {
+			if kept := x.fresh(ds); len(kept) < len(ds) {
+				h.ds = kept
+				return x.answerPull(h, failed)
+			}
+			x.head(http.StatusOK, contentType, -1)
+		}
+		if _, err := x.w.Write(buf); err != nil {
+			return x.unwritten(ds, err)
+		}
+		buf, from = buf[:0], i+1
 	}
 	if !x.begun {
 		if kept := x.fresh(ds); len(kept) < len(ds) {
@@ -246,8 +251,23 @@ func (x *exchange) answerPull(h handful, failed []api.SettleResult) error {
 			return x.answerPull(h, failed)
 		}
 		x.head(http.StatusOK, contentType, len(buf))
+		return x.write(ds, buf)
 	}
-	return x.write(ds, buf)
+	return x.write(ds, x.freshPiece(&e, buf, &h, ds[from:]))
+}
+
+// freshPiece is the piece of a begun answer that holds ds, without what must not be written any more: writing the pieces
+// before it can have taken long.
+func (x *exchange) freshPiece(e *encoder, piece []byte, h *handful, ds []delivery.Delivery) []byte {
+	kept := x.fresh(ds)
+	if len(kept) == len(ds) {
+		return piece
+	}
+	piece = piece[:0]
+	for i := range kept {
+		piece = e.append(piece, &kept[i], h.payload(&kept[i]))
+	}
+	return piece
 }
 
 // fresh gives back the deliveries that must not be written any more, and returns the others.
