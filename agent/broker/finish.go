@@ -58,11 +58,11 @@ func (c *Client) Extend(m *Message) { _ = c.nc.Publish(m.handle().reply, inProgr
 // A message of a tenure that is over is only let go: it is the next holder's, as are its records.
 func (c *Client) Return(m *Message, r Return, done func(error)) {
 	m.letGo()
-	if !m.Tenure().Held(time.Now()) {
+	if !m.held() {
 		done(ErrTenureOver)
 		return
 	}
-	c.keep(attemptKey{m.Queue, m.Seq}, c.attempts.record(m, r), 1, func() {
+	c.keep(m, c.attempts.record(m, r), 1, func() {
 		body := negative
 		if left := time.Until(r.NotBefore); !r.NotBefore.IsZero() && left > 0 {
 			// A little late rather than a little early.
@@ -73,15 +73,16 @@ func (c *Client) Return(m *Message, r Return, done func(error)) {
 	})
 }
 
-// keep writes a record, again while its outcome is unknown, and goes on.
-func (c *Client) keep(key attemptKey, record []byte, try int, then func()) {
-	c.bucket.Put(key.String(), record, func(_ uint64, err error) {
-		if errors.Is(err, ErrOutcomeUnknown) && try < writeTries && c.Connected() {
-			c.keep(key, record, try+1, then)
+// keep writes a record, again while its outcome is unknown, and goes on. It is not written again when the message's tenure
+// is over: the next holder may have written a newer one.
+func (c *Client) keep(m *Message, record []byte, try int, then func()) {
+	c.bucket.Put(attemptKey{m.Queue, m.Seq}.String(), record, func(_ uint64, err error) {
+		if errors.Is(err, ErrOutcomeUnknown) && try < writeTries && c.Connected() && m.held() {
+			c.keep(m, record, try+1, then)
 			return
 		}
 		if err != nil && !errors.Is(err, ErrClosed) {
-			c.seldom.warn("the attempts of a returned message could not be kept", "queue", key.queue, "seq", key.seq, "error", err)
+			c.seldom.warn("the attempts of a returned message could not be kept", "queue", m.Queue, "seq", m.Seq, "error", err)
 		}
 		then()
 	})
@@ -112,8 +113,8 @@ func (c *Client) deleteRequest(stream string, seq uint64) *nats.Msg {
 // answer is repeated: deleting again does no harm. done is called from another goroutine, or from this one when the
 // connection is gone; it must not block. At most 64 deletes of an agent are under way at a time; the others wait in order.
 //
-// The caller has made sure that the message's tenure is held. When it ends while the outcome is unknown, nothing more is
-// tried.
+// A message of a tenure that is over is not deleted: the outcome is unknown then, as it is when the tenure ends before there
+// is an answer.
 //
 // A message that was delayed is deleted only when nothing is left of it among the delayed ones: see [Client.MoveDelayed].
 func (c *Client) Finish(m *Message, done func(Finish)) {
@@ -132,11 +133,11 @@ func (c *Client) Finish(m *Message, done func(Finish)) {
 }
 
 func (c *Client) finish(m *Message, try int, done func(Finish)) {
-	c.deletes.do(c.deleteRequest(m.Lane.stream, m.Seq), func(answer *nats.Msg, err error) {
+	c.deletes.doWhile(m.held, c.deleteRequest(m.Lane.stream, m.Seq), func(answer *nats.Msg, err error) {
 		if err != nil {
 			if errors.Is(err, ErrOutcomeUnknown) {
 				m.doubt()
-				if try < writeTries && c.Connected() && m.Tenure().Held(time.Now()) {
+				if try < writeTries && c.Connected() && m.held() {
 					c.finish(m, try+1, done)
 					return
 				}

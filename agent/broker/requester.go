@@ -29,6 +29,7 @@ type requester struct {
 type call struct {
 	msg      *nats.Msg
 	deadline time.Time
+	still    func() bool // nil, or whether it may still be sent when its turn has come
 	// done gets the answer, or the reason why there is none: ErrUnavailable when nothing was sent or nobody was there,
 	// ErrOutcomeUnknown when it was sent and not answered. It must not block.
 	done func(answer *nats.Msg, err error)
@@ -46,8 +47,12 @@ func newRequester(nc *nats.Conn, limit int, wait time.Duration) (*requester, err
 }
 
 // do sends m, or queues it. done is called exactly once, from another goroutine or from this one.
-func (r *requester) do(m *nats.Msg, done func(*nats.Msg, error)) {
-	c := &call{msg: m, done: done}
+func (r *requester) do(m *nats.Msg, done func(*nats.Msg, error)) { r.doWhile(nil, m, done) }
+
+// doWhile is do, for what may only be sent as long as still says so: what waits for its turn can wait for long. It must be
+// fast, and not call the requester.
+func (r *requester) doWhile(still func() bool, m *nats.Msg, done func(*nats.Msg, error)) {
+	c := &call{msg: m, still: still, done: done}
 	r.mu.Lock()
 	if r.closed {
 		r.mu.Unlock()
@@ -64,9 +69,12 @@ func (r *requester) do(m *nats.Msg, done func(*nats.Msg, error)) {
 	fail(failed)
 }
 
-// sendLocked puts c in flight. It returns c when it could not be sent. (Publishing into nats.go's buffer does not wait for
+// sendLocked puts c in flight. It returns c when it could not be sent, or may not be any more. (Publishing into nats.go's buffer does not wait for
 // the network; it is the one call made under the lock.)
 func (r *requester) sendLocked(c *call) *call {
+	if c.still != nil && !c.still() {
+		return c
+	}
 	r.serial++
 	id := r.serial
 	c.msg.Reply = r.prefix + strconv.FormatUint(id, 36)

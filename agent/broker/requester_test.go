@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -196,5 +197,40 @@ func TestRequesterClose(t *testing.T) {
 	q.do(&nats.Msg{Subject: "echo"}, func(_ *nats.Msg, err error) { errs <- err })
 	if err := wait(t, errs, "a refusal"); !errors.Is(err, ErrClosed) {
 		t.Errorf("got %v", err)
+	}
+}
+
+// What may not be sent any more when its turn comes is not sent, and those behind it are.
+func TestRequesterLooksAgainWhenTheTurnComes(t *testing.T) {
+	r := newRig(t, nil)
+	e := newEcho(t, r, "echo")
+	q := newTestRequester(t, r, 1, patience)
+	answers := make(chan string, 100)
+	var over atomic.Bool
+	for i := range 3 {
+		var still func() bool
+		if i == 1 {
+			still = func() bool { return !over.Load() }
+		}
+		q.doWhile(still, &nats.Msg{Subject: "echo", Data: fmt.Append(nil, i)}, func(_ *nats.Msg, err error) {
+			answers <- fmt.Sprintf("%d %t", i, errors.Is(err, ErrUnavailable))
+		})
+	}
+	over.Store(true)
+	for range 2 {
+		if err := wait(t, e.asked, "a request").Respond(nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var got []string
+	for range 3 {
+		got = append(got, wait(t, answers, "an answer"))
+	}
+	slices.Sort(got)
+	if want := []string{"0 false", "1 true", "2 false"}; !slices.Equal(got, want) {
+		t.Errorf("unavailable: %v, want only the second", got)
+	}
+	if len(e.asked) > 0 {
+		t.Error("more was sent")
 	}
 }

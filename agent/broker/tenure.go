@@ -70,3 +70,6 @@ func (m *Message) Tenure() *Tenure {
 
 // Fence is the number of the tenure that the message was taken in; 0 for a queue without a single active consumer.
 func (m *Message) Fence() uint64 { return m.Tenure().Fence() }
+
+// held tells whether the message may be settled now: its tenure lasts.
+func (m *Message) held() bool { return m.Tenure().Held(time.Now()) }
