@@ -67,6 +67,9 @@ func (l *Lane) consumer() consumer { return consumer{l.stream, l.name} }
 type laneState struct {
 	lane *Lane
 	made bool      // its consumer existed when last heard of
+	// stale says that its consumer may count a message as delivered that never arrived, and would give out nothing before its
+	// acknowledgement wait is over. The lane of a tenure is this agent's alone: such a consumer is thrown away.
+	stale bool
 	open *question // nil, or the question that has no answer yet
 }
 
@@ -214,7 +217,10 @@ func (f *Feed) finish(q *question, how func(*Answer)) {
 func (f *Feed) make(q *question) {
 	f.c.create <- struct{}{}
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-	err := f.c.ensureLane(ctx, q.lane)
+	err := f.renew(ctx, q.lane)
+	if err == nil {
+		err = f.c.ensureLane(ctx, q.lane)
+	}
 	cancel()
 	<-f.c.create
 	if err != nil {
@@ -230,6 +236,33 @@ func (f *Feed) make(q *question) {
 	f.mu.Unlock()
 	if current {
 		f.send(q)
+	}
+}
+
+// renew removes a lane's consumer that may hold back a message which never arrived. Nothing of the lane is in anybody's
+// hands: it is asked.
+func (f *Feed) renew(ctx context.Context, lane *Lane) error {
+	f.mu.Lock()
+	state := f.lanes[lane.consumer()]
+	stale := state != nil && state.stale
+	f.mu.Unlock()
+	if !stale {
+		return nil
+	}
+	if err := f.c.removeLane(ctx, lane.stream, lane.name); err != nil {
+		return fmt.Errorf("broker: lane %s: %w", lane.name, translate(err))
+	}
+	f.mu.Lock()
+	state.stale = false
+	f.mu.Unlock()
+	return nil
+}
+
+// doubtLocked notes that a question which the server had got no answer.
+func (f *Feed) doubtLocked(q *question) {
+	state := f.lanes[q.lane.consumer()]
+	if state != nil && q.lane.Layout.Tenure != nil && !q.sent.IsZero() && q.answer.Held == 0 && len(q.answer.Messages) == 0 {
+		state.stale = true
 	}
 }
 
@@ -368,6 +401,7 @@ func (f *Feed) expire() {
 	for _, q := range f.open { // in any order: each is given up by itself
 		if !q.sent.IsZero() && now.Sub(q.sent) >= answerLimit {
 			late = append(late, q)
+			f.doubtLocked(q)
 		}
 	}
 	if len(f.open) > 0 && !f.closed {
@@ -391,6 +425,7 @@ func (f *Feed) connection(up bool) {
 	open := make([]*question, 0, len(f.open))
 	for _, q := range f.open {
 		open = append(open, q)
+		f.doubtLocked(q)
 	}
 	for _, state := range f.lanes {
 		state.made = false // lanes live in the server's memory: it may have restarted

@@ -69,10 +69,19 @@ func (c *Client) makeLane(ctx context.Context, lane *Lane) (*jetstream.ConsumerI
 	if info, err = c.createLane(ctx, lane); !isOffline(err) {
 		return info, err
 	}
-	if err := c.js.DeleteConsumer(ctx, lane.stream, lane.name); err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) {
+	if err := c.removeLane(ctx, lane.stream, lane.name); err != nil {
 		return nil, err
 	}
 	return c.createLane(ctx, lane)
+}
+
+// removeLane removes a lane consumer, if it exists.
+func (c *Client) removeLane(ctx context.Context, stream, name string) error {
+	err := c.js.DeleteConsumer(ctx, stream, name)
+	if errors.Is(err, jetstream.ErrConsumerNotFound) {
+		return nil
+	}
+	return err
 }
 
 func isOffline(err error) bool {

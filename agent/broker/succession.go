@@ -3,12 +3,9 @@ package broker
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
-
-	"github.com/nats-io/nats.go/jetstream"
 )
 
 // succession is what earlier holders of a queue left behind. A holder that died, or lost the lease, with a message in its
@@ -98,7 +95,7 @@ func (c *Client) inherit(ctx context.Context, lane *Lane, r remains) error {
 		}
 		c.log.Info("an earlier holder of the queue ended with a message in its hands", "queue", key.queue, "seq", key.seq, "attempts", rec.Tries)
 	}
-	if err := c.js.DeleteConsumer(ctx, lane.stream, r.name); err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) {
+	if err := c.removeLane(ctx, lane.stream, r.name); err != nil {
 		return fmt.Errorf("broker: lane of an earlier holder of %s: %w", key.queue, translate(err))
 	}
 	return nil
