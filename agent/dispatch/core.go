@@ -191,6 +191,7 @@ func (c *core) connection(up bool, now time.Time) {
 		}
 		for _, q := range c.queues {
 			q.nextSweep = now
+			c.unblockAll(q, now)
 		}
 	}
 	c.pump(now)

@@ -124,6 +124,21 @@ func (l *lane) unblock(now time.Time) bool {
 	return true
 }
 
+// unblockAll has the serial lanes of a queue asked again after the connection was away. What could not be returned meanwhile
+// was put off until JetStream has waited for it, and a server that was started anew has nothing to wait for. A lane whose
+// head backs off gives out nothing before its time, or says so.
+func (c *core) unblockAll(q *queue, now time.Time) {
+	if !q.layout.Serial() {
+		return
+	}
+	for _, l := range q.lanes { // each by itself
+		if l.blocked && c.back[q.layout.Queue] == 0 && len(l.slot.lanes) == 1 { // the others of a slot could overtake
+			l.blocked, l.maybeOut = false, true
+			c.revive(l, returned, 1, now)
+		}
+	}
+}
+
 // blocked tells whether a message of the slot may not be delivered yet, in a queue where nothing overtakes it.
 func (s *slot) blocked() bool {
 	for _, l := range s.lanes {

@@ -87,3 +87,47 @@ func TestSuspendedAppKeepsTheLeaseThatNobodyElseWants(t *testing.T) {
 		}
 	}
 }
+
+// A message that could not be given back while NATS was away was put off until JetStream gives it out by itself. A server
+// that was started anew does that at once, and the lane is asked as soon as the connection is back.
+func TestLaneIsAskedAfterAnOutage(t *testing.T) {
+	w := newWorld(t, 62)
+	q := single(def("q", 1, 0, false, nil))
+	a := w.agent(4, q)
+	a.hold(q, 3)
+	m := w.publish("q", 0, "", 0)
+	a.pull(1, time.Minute, func([]*broker.Message) {})
+	w.run(time.Second, func() bool { return len(w.taken) == 1 })
+	// The app is gone while NATS is away: the return fails.
+	a.core.connection(false, w.now)
+	m.Lane.InHand.Add(-1)
+	w.held["q"]--
+	a.core.returned("q", m.Lane.Address, w.now.Add(30*time.Second), w.now)
+	a.core.released(m, w.now)
+	w.putBack(m)
+	a.pull(1, time.Minute, func([]*broker.Message) {})
+	w.run(time.Second, func() bool { return len(w.taken) > 1 })
+	if len(w.taken) > 1 {
+		t.Fatal("taken while NATS was away")
+	}
+	a.core.connection(true, w.now)
+	a.step()
+	w.run(100*time.Millisecond, func() bool { return len(w.taken) > 1 })
+	if len(w.taken) != 2 {
+		t.Error("the message is not taken after the outage")
+	}
+	// A head that backs off is not overtaken for that.
+	w.publish("q", 0, "", 0)
+	a.nack(m, 10*time.Second)
+	nacked := w.now
+	a.pull(1, time.Minute, func([]*broker.Message) {})
+	a.core.connection(false, w.now)
+	a.core.connection(true, w.now)
+	w.run(time.Minute, func() bool { return len(w.taken) == 3 })
+	if len(w.taken) != 3 || w.taken[2].m != m {
+		t.Fatalf("%d taken; the last should be the one that was backing off", len(w.taken))
+	}
+	if waited := w.taken[2].at.Sub(nacked); waited < 10*time.Second {
+		t.Errorf("taken %v after it was put off by 10 s", waited)
+	}
+}
