@@ -66,11 +66,11 @@ func (l *Lane) consumer() consumer { return consumer{l.stream, l.name} }
 
 type laneState struct {
 	lane *Lane
-	made bool      // its consumer existed when last heard of
+	made bool // its consumer existed when last heard of
 	// stale says that its consumer may count a message as delivered that never arrived, and would give out nothing before its
 	// acknowledgement wait is over. The lane of a tenure is this agent's alone: such a consumer is thrown away.
 	stale bool
-	open *question // nil, or the question that has no answer yet
+	open  *question // nil, or the question that has no answer yet
 }
 
 type question struct {
