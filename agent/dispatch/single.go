@@ -124,11 +124,11 @@ func (l *lane) unblock(now time.Time) bool {
 	return true
 }
 
-// unblockAll has the serial lanes of a queue asked again after the connection was away. What could not be returned meanwhile
+// unblockAll has the lanes of a tenure asked again after the connection was away. What could not be returned meanwhile
 // was put off until JetStream has waited for it, and a server that was started anew has nothing to wait for. A lane whose
 // head backs off gives out nothing before its time, or says so.
 func (c *core) unblockAll(q *queue, now time.Time) {
-	if !q.layout.Serial() {
+	if !q.layout.Single {
 		return
 	}
 	for _, l := range q.lanes { // each by itself
