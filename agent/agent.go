@@ -119,7 +119,7 @@ func (a *Agent) start(ctx context.Context) error {
 		return fmt.Errorf("%w: %w", ErrBroker, err)
 	}
 	a.book = delivery.New(a.client, delivery.Backoff{Setting: a.retry})
-	a.client.Live = a.book.Refresh
+	a.client.Live, a.client.Definition = a.book.Refresh, a.definition
 	a.group = group.New(a.client.Bucket(), group.Config{
 		Agent: a.cfg.Agent.ID, Boot: a.client.Boot(),
 		Interval: a.cfg.Coordination.HeartbeatInterval, StaleAfter: a.cfg.Coordination.StaleAfter,

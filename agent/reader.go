@@ -82,7 +82,11 @@ func (e engine) Queues(ctx context.Context) (*api.QueueList, error) {
 		if err != nil {
 			return nil, brokerError(err)
 		}
-		list.Queues = append(list.Queues, e.summary(def, s, delayed))
+		q := e.summary(def, s, delayed)
+		if q.Dead, err = e.a.client.DeadCount(ctx, def.Name); err != nil {
+			return nil, brokerError(err)
+		}
+		list.Queues = append(list.Queues, q)
 	}
 	return list, nil
 }
@@ -117,6 +121,9 @@ func (e engine) Queue(ctx context.Context, name string, keys int) (*api.QueueSta
 	q := &api.QueueStatus{
 		QueueSummary: e.summary(def, s, delayed), Definition: def, LevelStats: []api.LevelStat{}, Keys: []api.KeyStat{}, KeysTotal: s.KeysTotal,
 		OldestAgeSeconds: s.OldestAge.Seconds(), Limits: limits(def),
+	}
+	if q.Dead, err = e.a.client.DeadCount(ctx, name); err != nil {
+		return nil, brokerError(err)
 	}
 	for _, l := range s.Levels {
 		stat := api.LevelStat{

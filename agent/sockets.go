@@ -32,7 +32,7 @@ func (a *Agent) serve() (err error) {
 		return err
 	}
 	a.admin, err = socket.New(a.adminListener, socket.Options{
-		Face: socket.Admin, Publisher: e, Book: a.book, Reader: e, Control: e, Controls: e, Delays: e, Draining: a.drainBegan, Logger: a.log.Named("admin"),
+		Face: socket.Admin, Publisher: e, Book: a.book, Reader: e, Control: e, Controls: e, Delays: e, DeadLetters: e, Draining: a.drainBegan, Logger: a.log.Named("admin"),
 	})
 	if err != nil {
 		return err

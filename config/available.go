@@ -21,9 +21,6 @@ var pendingAgent = []pending[Config]{
 }
 
 var pendingQueue = []pending[Queue]{
-	{"dead_letters.enabled", nil, ""},
-	{"dead_letters.max_age", nil, ""},
-	{"dead_letters.retry_priority", nil, ""},
 	{"dead_letters.evicted", nil, ""},
 	{"ordered_keys", func(q *Queue) bool { return q.OrderedKeys }, "false"},
 }
@@ -53,7 +50,7 @@ func refuse[T any](d *decoder, prefix string, settings []pending[T], v *T) {
 // Unavailable lists the settings of a definition that ask for what this
 // version does not implement, by their paths. Files with such settings are
 // refused, so this is for a definition that came from somewhere else, such as
-// another agent. It says nothing of dead letters, whose absence loses nothing.
+// another agent. It says nothing of lines without a condition.
 func (q Queue) Unavailable() []string {
 	var paths []string
 	for _, s := range pendingQueue {

@@ -130,6 +130,9 @@ const refused = "-"
 // elsewhere makes JetStream refuse a publish: no stream has this name.
 var elsewhere = nats.Header{"Nats-Expected-Stream": {"fairlead-checks-access"}}
 
+// badPurge is a purge that JetStream cannot read. What is no object at all it would take for a purge of everything.
+const badPurge = `{"keep":"fairlead checks access"}`
+
 func (c *Client) checkQueue(ctx context.Context, q config.Queue) []string {
 	owner := "queue " + q.Name
 	name := c.names.Stream(q.Name)
@@ -160,11 +163,41 @@ func (c *Client) checkQueue(ctx context.Context, q config.Queue) []string {
 	if !sameConfig(info.Config, mergeConfig(info.Config, c.streamConfig(q))) {
 		list = append(list, try{what: "change its stream " + name + " to what the file says", subject: "$JS.API.STREAM.UPDATE." + name, body: refused})
 	}
-	problems := c.tries(ctx, owner, list)
+	problems := append(c.tries(ctx, owner, list), c.checkDeadStream(ctx, q)...)
 	if p := c.checkSubscribe(ctx, c.names.wakePrefix(q.Name)+"*.*"); p != "" {
 		problems = append(problems, owner+": may not listen for wake-ups: "+p)
 	}
 	return problems
+}
+
+// checkDeadStream looks whether messages that are given up can be kept, shown and tried again.
+func (c *Client) checkDeadStream(ctx context.Context, q config.Queue) []string {
+	if !q.DeadLetters.Enabled {
+		return nil
+	}
+	owner := "dead letters of queue " + q.Name
+	name := c.names.DeadStream(q.Name)
+	info, err := c.inspect(ctx, name)
+	if err != nil {
+		return []string{fmt.Sprintf("%s: may not look at stream %s: %s", owner, name, c.why("$JS.API.STREAM.INFO."+name, err))}
+	}
+	if info == nil {
+		return c.tries(ctx, owner, []try{{
+			what: "make their stream " + name + ", which does not exist (run setup with an identity that may)", subject: "$JS.API.STREAM.CREATE." + name,
+			body: refused,
+		}})
+	}
+	list := []try{
+		{what: "be stored", subject: c.names.deadPrefix(q.Name) + defaultClass + "." + unkeyedToken + ".0", header: elsewhere},
+		{what: "be listed", subject: "$JS.API.CONSUMER.CREATE." + name + ".fairlead-checks-access", body: refused},
+		{what: "be read", subject: "$JS.API.STREAM.MSG.GET." + name, body: refused},
+		{what: "be taken out", subject: "$JS.API.STREAM.MSG.DELETE." + name, body: refused},
+		{what: "be purged", subject: "$JS.API.STREAM.PURGE." + name, body: badPurge},
+	}
+	if _, same := c.mergeDeadStream(info.Config, q); !same {
+		list = append(list, try{what: "have their stream " + name + " changed to what the file says", subject: "$JS.API.STREAM.UPDATE." + name, body: refused})
+	}
+	return c.tries(ctx, owner, list)
 }
 
 func (c *Client) checkBucket(ctx context.Context, bucket string) []string {

@@ -38,6 +38,8 @@ type attempt struct {
 	Fence     uint64 `json:"fence,omitempty"`      // of the tenure that the lane consumer belongs to
 	Address   string `json:"address"`              // class and key tokens, to find the lane
 	Error     string `json:"error,omitempty"`      // the last error
+	// Dead is set once the message was given up: it is not handed out any more.
+	Dead DeadReason `json:"dead,omitempty"`
 }
 
 const attemptsPrefix = "attempts."
@@ -78,8 +80,8 @@ func (a *attempts) apply(e Entry) {
 	a.count.Store(int64(len(a.records)))
 	hooks := a.returned
 	a.mu.Unlock()
-	if e.Deleted {
-		return
+	if e.Deleted || rec.Dead != "" && rec.NotBefore == 0 {
+		return // finished, or about to be
 	}
 	if class, token, ok := splitAddress(rec.Address); ok {
 		for _, f := range hooks {
@@ -191,18 +193,33 @@ func (a *attempts) number(m *Message) attempt {
 // record is what is written when a message goes back.
 func (a *attempts) record(m *Message, r Return) []byte {
 	h := m.handle()
-	rec := attempt{Tries: m.Attempt - 1, Delivered: h.delivered, Sequence: h.cseq, Fence: h.Fence(), Address: m.Lane.address(m.Key), Error: r.Reason}
+	rec := attempt{
+		Tries: m.Attempt - 1, Delivered: h.delivered, Sequence: h.cseq, Fence: h.Fence(), Address: m.Lane.address(m.Key),
+		Error: cutReason(r.Reason), Dead: r.Dead,
+	}
 	if r.Counts == AnAttempt {
 		rec.Tries = m.Attempt
-	}
-	if len(rec.Error) > maxReason {
-		rec.Error = strings.ToValidUTF8(rec.Error[:maxReason], "")
 	}
 	if !r.NotBefore.IsZero() {
 		rec.NotBefore = r.NotBefore.Add(time.Millisecond - 1).UnixMilli()
 	}
 	b, _ := json.Marshal(rec) // cannot fail: numbers and strings
 	return b
+}
+
+// verdict is what is written when a message is given up.
+func (a *attempts) verdict(m *Message, tries int, r Return) []byte {
+	judged := *m
+	judged.Attempt = tries + 1
+	return a.record(&judged, r)
+}
+
+// cutReason bounds what of an error is kept.
+func cutReason(s string) string {
+	if len(s) > maxReason {
+		s = strings.ToValidUTF8(s[:maxReason], "")
+	}
+	return s
 }
 
 // address is where the lane's messages with a key wait, as two subject tokens.

@@ -60,6 +60,7 @@ type Client struct {
 	writes   *requester
 	bucket   *Bucket
 	attempts *attempts
+	agent    string        // this agent's id
 	boot     string        // unique to this run of this agent
 	ready    chan struct{} // closed when init is done: callbacks of the connection wait for it
 	serial   atomic.Uint64
@@ -72,6 +73,10 @@ type Client struct {
 	// again. If so it takes over the message's handle, and the message is not handed out twice. It is set before the first
 	// Feed is made and does not change.
 	Live func(*Message) bool
+
+	// Definition returns the definition of a queue that is in force. It is set before the first Feed is made and does not
+	// change. Without it no message is given up.
+	Definition func(queue string) (config.Queue, bool)
 
 	mu        sync.Mutex
 	listeners []*listener
@@ -89,6 +94,7 @@ func Connect(ctx context.Context, o Options) (*Client, error) {
 		log:     o.Logger,
 		seldom:  newSeldom(o.Logger),
 		metrics: o.Metrics,
+		agent:   o.Agent,
 		boot:    newBoot(),
 		ready:   make(chan struct{}),
 		create:  make(chan struct{}, 32),

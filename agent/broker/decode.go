@@ -21,6 +21,7 @@ func (c *Client) decode(lane *Lane, m *nats.Msg, meta *nats.MsgMetadata) *Messag
 		Lane:       lane,
 		bytes:      int64(m.Size() - len(m.Reply)),
 		headed:     len(m.Header) > 0,
+		raw:        m,
 		reply:      m.Reply,
 		delivered:  meta.NumDelivered,
 		cseq:       meta.Sequence.Consumer,

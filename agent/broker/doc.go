@@ -42,6 +42,15 @@
 //
 //	at.<level>.<key>.<handle> ──its time──> due.<level>.<key>.<handle> ──a mover──> fl.q.<queue>.<level>.<key>
 //
+// # Giving up
+//
+// A message that failed too often, or that its app rejected, is buried: see [Client.Bury]. The verdict goes to its record,
+// the dead letter to the stream FL_DEAD_<queue>, and then the message is deleted. [Client.DeadLetters] shows what lies
+// there, [Client.RetryDeadLetter] puts it back as a new message.
+//
+//	taken ──Bury──> verdict ──> dead letter stored ──> deleted from the queue
+//	                   │ whoever takes it from here on completes the move and does not hand it out
+//
 // # Looking and repairing
 //
 // [Client.Peek] and [Client.Stats] look at a queue without taking from it, and ask the stream's leader. What raw
@@ -73,8 +82,12 @@
 //
 //   - No limit is overshot, and what was accepted is stored. What a full queue evicts was waiting: it was in nobody's hands,
 //     and did not back off. As many are evicted as newcomers needed room, and they are the oldest of the lowest levels.
-//   - A message that was stored is finished only by [Client.Finish], evicted, or removed by [Client.Purge]; a crash at any
-//     moment leaves it in the stream.
+//   - A message that was stored is finished only by [Client.Finish] or [Client.Bury], evicted, or removed by
+//     [Client.Purge]; a crash at any moment leaves it in the stream.
+//   - A message that was given up has one dead letter, whatever crashes in between, or none where none are kept; it is not
+//     handed out any more, as long as the bucket is there. A message whose agents died with it as often as it may be tried is
+//     given up when it is taken next.
+//   - A dead letter is taken out only after its copy was stored.
 //   - [Finished] is reported at most once per message, whoever finishes it, unless the connection broke over a finish: then
 //     the one who repeats it takes the credit, even if somebody else was faster.
 //   - Every question to a lane gets exactly one answer, also when the connection breaks or the lane is lost.
@@ -106,5 +119,7 @@
 //     dead agent had counts as waiting within a second after its acknowledgement wait, or after everything else of its level
 //     has gone. Without the bucket, two
 //     agents that make room at the same moment may evict from a level that is not the lowest.
+//   - A retry that was cut off and is repeated after the queue's dedup window stores a second copy. A move that was stalled
+//     for more than ten minutes, and whose dead letter was retried or purged meanwhile, stores it a second time.
 //   - An acknowledged write is on disk within the server's sync interval, not at once.
 package broker

@@ -10,8 +10,8 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// admit decides whether a message that just arrived may be handed out: not before its time, not when it has expired, and
-// not when this agent is running it already.
+// admit decides whether a message that just arrived may be handed out: not before its time, not when it has expired, not when
+// this agent is running it already, and not when it was given up, or has to be now.
 func (c *Client) admit(m *Message) bool {
 	rec := c.attempts.number(m)
 	expired := m.Expired(time.Now())
@@ -29,11 +29,15 @@ func (c *Client) admit(m *Message) bool {
 		c.metrics.Refreshed.Add(1)
 		return false
 	}
-	if expired {
+	if expired && rec.Dead == "" { // what was given up before it expired has a dead letter, or is about to
 		c.expire(m)
 		return false
 	}
 	c.holds.take(m)
+	if burial, yes := c.givenUp(m, rec); yes {
+		c.buryTaken(m, burial)
+		return false
+	}
 	return true
 }
 

@@ -3,6 +3,8 @@ package broker
 import (
 	"time"
 
+	"github.com/nats-io/nats.go"
+
 	"github.com/fairlead/fairlead/fairshare"
 )
 
@@ -28,6 +30,7 @@ type Message struct {
 	// Lane is where it was taken from.
 	Lane *Lane
 
+	raw       *nats.Msg // as it is stored; nil for a message that was not taken from a lane
 	size      int64     // of the payload before it was compressed, as its headers say; 0 when they do not
 	delayed   string    // the handle that it had when it was delayed; "" if it was not
 	reply     string    // where JetStream wants acknowledgements
@@ -61,6 +64,9 @@ type Return struct {
 	NotBefore time.Time
 	// Reason is the last error, kept with the attempts.
 	Reason string
+	// Dead is set when the message was given up and could not be buried: whoever takes it next buries it, and does not hand
+	// it out.
+	Dead DeadReason
 }
 
 // Counting tells whether a hand-over counted as an attempt.

@@ -27,6 +27,9 @@ func (n Names) Stream(queue string) string { return n.upper + "_Q_" + queue }
 // Slots is the stream that says who has messages of a queue's capped keys in flight.
 func (n Names) Slots(queue string) string { return n.upper + "_SLOT_" + queue }
 
+// DeadStream is the stream of a queue's dead letters.
+func (n Names) DeadStream(queue string) string { return n.upper + "_DEAD_" + queue }
+
 // Bucket is the coordination bucket.
 func (n Names) Bucket() string { return n.bucket }
 
@@ -40,6 +43,7 @@ func (n Names) subjectPrefix(queue string) string { return n.prefix + ".q." + qu
 func (n Names) delayPrefix(queue string) string   { return n.prefix + ".delay." + queue + "." }
 func (n Names) slotPrefix(queue string) string    { return n.prefix + ".slot." + queue + "." }
 func (n Names) beatPrefix(queue string) string    { return n.prefix + ".beat." + queue + "." }
+func (n Names) deadPrefix(queue string) string    { return n.prefix + ".dead." + queue + "." }
 func (n Names) wakePrefix(queue string) string    { return n.prefix + ".wake." + queue + "." }
 
 // NoPriority is the class token of messages that were published without a priority.

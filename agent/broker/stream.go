@@ -16,8 +16,8 @@ import (
 // more, and a queue has a consumer for each active (level, key).
 const maxConsumers = 1_000_000
 
-// EnsureStream makes the queue's stream, that of its delayed messages and, with a cap per key, that of its permits, or
-// brings them to what the definition says. It can be called by many agents at once with the same definition.
+// EnsureStream makes the queue's stream, those of its delayed messages and of its dead letters and, with a cap per key, that of
+// its permits, or brings them to what the definition says. It can be called by many agents at once with the same definition.
 func (c *Client) EnsureStream(ctx context.Context, q config.Queue) error {
 	if q.PermitsPerKey() > 0 {
 		if err := c.ensureSlots(ctx, q); err != nil {
@@ -27,7 +27,10 @@ func (c *Client) EnsureStream(ctx context.Context, q config.Queue) error {
 	if err := c.ensureStream(ctx, q); err != nil {
 		return err
 	}
-	return c.ensureDelayStream(ctx, q)
+	if err := c.ensureDelayStream(ctx, q); err != nil {
+		return err
+	}
+	return c.ensureDeadStream(ctx, q)
 }
 
 func (c *Client) ensureStream(ctx context.Context, q config.Queue) error {

@@ -83,7 +83,7 @@ func (c *Client) inherit(ctx context.Context, lane *Lane, r remains) error {
 	if known && rec.Fence == r.fence {
 		from = max(from, rec.Sequence) // it was returned once, and is counted up to there
 	}
-	if crashes := int(r.delivered - min(from, r.delivered)); crashes > 0 {
+	if crashes := int(r.delivered - min(from, r.delivered)); crashes > 0 && rec.Dead == "" {
 		rec.Tries += crashes
 		rec.Fence, rec.Sequence, rec.Delivered = r.fence, r.delivered, 0
 		rec.Error = "the agent that had the message died, or lost the queue's lease, with it"

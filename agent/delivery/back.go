@@ -16,6 +16,8 @@ type giveBack struct {
 	owner Owner
 	how   broker.Return
 	entry *entry // set for a nack or reject that waits for the outcome
+	// rejected is true when the app wants it in the dead letters.
+	rejected bool
 }
 
 // ending is how the message left its app's hands.
@@ -50,8 +52,8 @@ func (b *Book) giveBackLocked(backs []giveBack) {
 	wake(b.wakeReturns)
 }
 
-// runReturns gives messages back, one after the other. It is the only caller of Return, so that the order of causes and
-// sequences is the order of the calls.
+// runReturns gives messages back, or up, one after the other. It is the only caller of Return and Bury, so that the order of
+// causes and sequences is the order of the calls.
 func (b *Book) runReturns() {
 	defer b.loops.Done()
 	for {
@@ -66,6 +68,10 @@ func (b *Book) runReturns() {
 			default:
 			}
 			back := backs[i]
+			if why := b.verdict(&back); why != "" {
+				b.bury(back, why)
+				continue
+			}
 			b.broker.Return(back.m, back.how, func(err error) { b.gaveBack(back, err) })
 		}
 		select {
@@ -84,7 +90,7 @@ func (b *Book) gaveBack(back giveBack, err error) {
 		b.counts.ReturnsFailed++
 	}
 	if e := back.entry; e != nil {
-		if err != nil && !over && b.reviveLocked(e) {
+		if err != nil && !over && back.how.Dead == "" && b.reviveLocked(e) {
 			b.answerLocked(e, statusUnavailable, statusUnavailable)
 			b.armLocked()
 			b.mu.Unlock()
@@ -106,14 +112,15 @@ func (b *Book) gaveBack(back giveBack, err error) {
 	back.owner.Released(back.m, back.ending())
 	if back.entry != nil { // as with an ack: a pull that brought the settlement may need the slot
 		b.mu.Lock()
-		b.closeNackLocked(back.entry, err)
+		// A reject that has gone back is not what its app asked for.
+		b.closeNackLocked(back.entry, err, back.rejected)
 		b.mu.Unlock()
 	}
 	b.told(1)
 }
 
 // closeNackLocked ends a nacked or rejected delivery.
-func (b *Book) closeNackLocked(e *entry, err error) {
+func (b *Book) closeNackLocked(e *entry, err error, refused bool) {
 	now := b.now()
 	if errors.Is(err, broker.ErrTenureOver) {
 		b.answerLocked(e, api.StatusLeaseLost, api.StatusLeaseLost)
@@ -122,7 +129,7 @@ func (b *Book) closeNackLocked(e *entry, err error) {
 		b.closeLocked(e, fateLeaseLost, now)
 		return
 	}
-	if err != nil {
+	if err != nil || refused {
 		b.answerLocked(e, statusUnavailable, statusUnavailable)
 		b.closeLocked(e, fateExpired, now)
 		return

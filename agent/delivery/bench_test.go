@@ -12,7 +12,11 @@ import (
 // instantBroker finishes at once, in the caller's goroutine: what is measured is the book alone.
 type instantBroker struct{}
 
-func (instantBroker) Finish(_ *broker.Message, done func(broker.Finish))          { done(broker.Finished) }
+func (instantBroker) Finish(_ *broker.Message, done func(broker.Finish)) { done(broker.Finished) }
+func (instantBroker) Bury(_ *broker.Message, _ broker.Burial, done func(broker.Finish, error)) {
+	done(broker.Finished, nil)
+}
+
 func (instantBroker) Return(_ *broker.Message, _ broker.Return, done func(error)) { done(nil) }
 func (instantBroker) Extend(*broker.Message)                                      {}
 

@@ -19,6 +19,11 @@ type Broker interface {
 	// from any goroutine. [broker.ErrTenureOver] means that nothing was done. Any other error means that it is not known to have gone back as asked: JetStream then gives it to
 	// somebody by itself. It may block to bound what is in flight. Messages go back in the order of the calls.
 	Return(m *broker.Message, r broker.Return, done func(error))
+	// Bury gives m up: it goes to the dead letters, or nowhere where none are kept, and is deleted from its stream. It calls
+	// done once, from any goroutine, when that is confirmed. [broker.ErrTenureOver] means that m is left to the next holder. Any
+	// other error means that m is still in this agent's hands: it wraps [broker.ErrDeadLetters] when asking again at once is
+	// of no use. It does not block.
+	Bury(m *broker.Message, b broker.Burial, done func(broker.Finish, error))
 	// Extend tells JetStream that m is being worked on. It does not block. It may come just after a Finish or Return of m.
 	Extend(m *broker.Message)
 }

@@ -19,9 +19,9 @@ func TestRejectDamagedIsAReject(t *testing.T) {
 	if s := b.Stats(); s.Damaged != 1 || s.Rejected != 1 || s.Live != 1 || o.slots() != 1 {
 		t.Errorf("%+v, %d slots", s, o.slots())
 	}
-	back := f.gaveBack()
-	if len(back) != 1 || back[0].m.Seq != 2 || back[0].how.Reason != "damaged" || back[0].how.Counts != broker.AnAttempt || back[0].how.NotBefore.IsZero() {
-		t.Errorf("went back as %+v", back)
+	gone := f.gaveUp()
+	if len(gone) != 1 || gone[0].m.Seq != 2 || gone[0].as != (broker.Burial{Reason: broker.DeadRejected, Attempts: 1, Error: "damaged"}) {
+		t.Errorf("given up as %+v", gone)
 	}
 	wantStatus(t, "the app's ack", settle(b, d[1].Token, "ack"), api.StatusAlreadySettled)
 }

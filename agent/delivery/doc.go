@@ -13,14 +13,17 @@
 //	 | ^               |
 //	 | +---------------+ FinishUnknown: still live, ask again
 //	 |
-//	 | nack, reject                 given back
-//	 +-------------> giving back ----------------> settled
+//	 | nack, reject                 given back, or given up
+//	 +-------------> giving back -------------------------> settled
 //	 |
 //	 | lease over, session ended, answer not written, drained
 //	 +-------------> expired (and given back)
 //	 |
 //	 | the tenure of a queue with a single active consumer is over
 //	 +-------------> lease lost (and left to the next holder)
+//
+// What fails in its last attempt, and what its app rejects, is not given back but given up: it is buried. While the dead
+// letters cannot be stored it goes back with that verdict and the longest backoff; whoever takes it next buries it.
 //
 // The words of the socket API (settlements and their statuses) are those of package api. Settled and expired tokens are
 // remembered, two bits each, so that a second ack can be told from a stranger's.
@@ -34,6 +37,8 @@
 //   - Messages that are given back for one cause (one session, one instant of expiry, one settle call) go back in
 //     ascending order of their sequences, one call after the other.
 //   - A nack's delay and the backoff are never shortened.
+//   - A reject, and the nack of a last attempt, are answered ok only after the message was moved to the dead letters, or
+//     dropped where none are kept. A reject that could not be carried out is answered unavailable.
 //   - While a delivery is alive, JetStream is told so every third of the message's AckWait.
 //   - A settled token is known for at least ten minutes. At 30,000 deliveries a second that takes less than 10 MiB.
 //   - What was handed out in a tenure that is over is not settled: its app is told, by a session event at once and by the

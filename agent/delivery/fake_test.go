@@ -21,7 +21,15 @@ type fakeBroker struct {
 	finishing []*broker.Message
 	returns   []returned
 	pending   []func(error)
+	buried    []buried
+	bury      func(*broker.Message) error // nil: everything is buried
+	burials   []func(broker.Finish, error)
 	extended  map[*broker.Message][]time.Time
+}
+
+type buried struct {
+	m  *broker.Message
+	as broker.Burial
 }
 
 type returned struct {
@@ -60,6 +68,46 @@ func (f *fakeBroker) Return(m *broker.Message, how broker.Return, done func(erro
 	}
 	f.mu.Unlock()
 	go done(err)
+}
+
+func (f *fakeBroker) Bury(m *broker.Message, as broker.Burial, done func(broker.Finish, error)) {
+	f.mu.Lock()
+	f.buried = append(f.buried, buried{m, as})
+	if f.manual {
+		f.burials = append(f.burials, done)
+		f.mu.Unlock()
+		return
+	}
+	var err error
+	if f.bury != nil {
+		err = f.bury(m)
+	}
+	f.mu.Unlock()
+	if err != nil {
+		go done(broker.FinishUnknown, err)
+		return
+	}
+	go done(broker.Finished, nil)
+}
+
+// buryOne completes the oldest Bury that waits.
+func (f *fakeBroker) buryOne(o broker.Finish, err error) bool {
+	f.mu.Lock()
+	if len(f.burials) == 0 {
+		f.mu.Unlock()
+		return false
+	}
+	done := f.burials[0]
+	f.burials = f.burials[1:]
+	f.mu.Unlock()
+	done(o, err)
+	return true
+}
+
+func (f *fakeBroker) gaveUp() []buried {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return append([]buried(nil), f.buried...)
 }
 
 func (f *fakeBroker) Extend(m *broker.Message) {
@@ -148,6 +196,11 @@ func (fixed) Backoff(_ string, attempt int) time.Duration {
 		return time.Minute
 	}
 	return time.Duration(attempt) * time.Second
+}
+
+// LastAttempt gives up after the third attempt, in queues that are called so.
+func (fixed) LastAttempt(queue string, attempt int) bool {
+	return queue == "limited" && attempt >= 3
 }
 
 func messages(queue string, first uint64, n int) []*broker.Message {

@@ -29,6 +29,7 @@ func TestBookAgainstAModel(t *testing.T) {
 				"settle":    m.settle,
 				"finish":    m.finish,
 				"giveBack":  m.giveBack,
+				"bury":      m.bury,
 				"sleep":     m.sleep,
 				"session":   m.session,
 				"end":       m.end,
@@ -64,10 +65,23 @@ type modelSession struct {
 }
 
 type modelReturn struct {
-	d       *modelDelivery // nil if nobody waits for the outcome
-	m       *broker.Message
-	counts  broker.Counting
-	notPast time.Time
+	d        *modelDelivery // nil if nobody waits for the outcome
+	m        *broker.Message
+	counts   broker.Counting
+	notPast  time.Time
+	rejected bool
+	dead     broker.DeadReason // it was given up, and could not be buried
+}
+
+// verdict is why the message is given up, or "".
+func (r *modelReturn) verdict() broker.DeadReason {
+	switch {
+	case r.rejected:
+		return broker.DeadRejected
+	case r.counts == broker.AnAttempt && r.m.Queue == "limited" && r.m.Attempt >= 3:
+		return broker.DeadMaxAttempts
+	}
+	return ""
 }
 
 type model struct {
@@ -80,6 +94,8 @@ type model struct {
 	acks     []*modelDelivery // in the order in which JetStream was asked
 	returns  []modelReturn    // all, in order
 	answered int              // how many of returns have an outcome
+	burials  []modelReturn    // all, in order
+	dug      int              // how many of burials have an outcome
 	asked    []*asked
 	handed   int
 	closed   int
@@ -92,7 +108,7 @@ func newModel(rt *rapid.T) *model {
 }
 
 func (m *model) close() {
-	for m.f.finish(broker.Finished) || m.f.giveBack(nil) {
+	for m.f.finish(broker.Finished) || m.f.giveBack(nil) || m.f.buryOne(broker.Finished, nil) {
 	}
 	m.b.Close()
 	synctest.Wait()
@@ -101,7 +117,13 @@ func (m *model) close() {
 // back notes what goes back for one cause.
 func (m *model) back(rs []modelReturn) {
 	slices.SortStableFunc(rs, func(x, y modelReturn) int { return cmp.Compare(x.m.Seq, y.m.Seq) })
-	m.returns = append(m.returns, rs...)
+	for _, r := range rs {
+		if r.verdict() != "" {
+			m.burials = append(m.burials, r)
+		} else {
+			m.returns = append(m.returns, r)
+		}
+	}
 }
 
 func (m *model) lose(d *modelDelivery) modelReturn {
@@ -126,7 +148,7 @@ func (m *model) expire() {
 		return cmp.Or(x.deadline.Compare(y.deadline), cmp.Compare(x.m.Seq, y.m.Seq))
 	})
 	for _, d := range due {
-		m.returns = append(m.returns, m.lose(d))
+		m.back([]modelReturn{m.lose(d)})
 	}
 }
 
@@ -152,7 +174,10 @@ func (m *model) hand(rt *rapid.T) {
 		s = rapid.SampledFrom(m.sessions).Draw(rt, "session")
 		session = s.s
 	}
-	msgs := messages("q", uint64(m.handed+1), n)
+	msgs := messages(rapid.SampledFrom([]string{"q", "limited"}).Draw(rt, "queue"), uint64(m.handed+1), n)
+	for _, x := range msgs {
+		x.Attempt = rapid.IntRange(1, 4).Draw(rt, "attempt")
+	}
 	m.handed += n
 	slices.Reverse(msgs)
 	ds, err := m.b.Hand(m.o, msgs, lease, session)
@@ -237,10 +262,8 @@ func (m *model) settleLive(d *modelDelivery, s api.Settlement, a *asked) []model
 		return nil
 	}
 	r := modelReturn{d: d, m: d.m, counts: broker.AnAttempt}
-	if s.Result == api.Reject {
-		r.notPast = time.Now().Add(time.Minute)
-	} else if s.Delay == "" {
-		r.notPast = time.Now().Add(time.Second)
+	if r.rejected = s.Result == api.Reject; !r.rejected && s.Delay == "" {
+		r.notPast = time.Now().Add(time.Duration(d.m.Attempt) * time.Second)
 	}
 	d.state, d.asked = "returning", []*asked{a}
 	return []modelReturn{r}
@@ -302,10 +325,10 @@ func (m *model) giveBack(rt *rapid.T) {
 	d := r.d
 	switch {
 	case d == nil:
-	case err == nil:
+	case err == nil && !r.rejected:
 		d.answer(api.StatusOK, api.StatusAlreadySettled)
 		d.state = "settled"
-	case d.lost || d.session != nil && d.session.ended:
+	case r.dead != "" || d.lost || d.session != nil && d.session.ended:
 		d.answer(api.StatusUnavailable, api.StatusUnavailable)
 		d.state = "expired"
 	default:
@@ -316,6 +339,47 @@ func (m *model) giveBack(rt *rapid.T) {
 		return
 	}
 	m.closed++
+}
+
+func (m *model) bury(rt *rapid.T) {
+	if m.dug == len(m.burials) {
+		rt.Skip()
+	}
+	outcome := rapid.SampledFrom([]string{"buried", "already gone", "nobody there", "no dead letters"}).Draw(rt, "outcome")
+	f, err := broker.Finished, error(nil)
+	switch outcome {
+	case "already gone":
+		f = broker.AlreadyFinished
+	case "nobody there":
+		f, err = broker.FinishUnknown, broker.ErrUnavailable
+	case "no dead letters":
+		f, err = broker.FinishUnknown, broker.ErrDeadLetters
+	}
+	r := m.burials[m.dug]
+	if !m.f.buryOne(f, err) {
+		rt.Fatalf("JetStream was not asked to bury %d", r.m.Seq)
+	}
+	m.dug++
+	d := r.d
+	switch {
+	case err == nil:
+		m.closed++
+		if d != nil && f == broker.Finished {
+			d.answer(api.StatusOK, api.StatusAlreadySettled)
+			d.state = "settled"
+		} else if d != nil {
+			d.answer(api.StatusAlreadySettled, api.StatusAlreadySettled)
+			d.state = "settled"
+		}
+	case outcome == "nobody there" && d != nil && !d.lost && (d.session == nil || !d.session.ended):
+		d.answer(api.StatusUnavailable, api.StatusUnavailable)
+		d.state = "live"
+		synctest.Wait()
+		m.expire()
+	default: // it goes back with the verdict, after the longest backoff
+		r.dead, r.notPast = r.verdict(), time.Now().Add(time.Minute)
+		m.returns = append(m.returns, r)
+	}
 }
 
 func (m *model) sleep(rt *rapid.T) {
@@ -390,7 +454,7 @@ func (m *model) check(rt *rapid.T) {
 			rt.Fatalf("settlement %d was answered %q, want %q", i, a.got, a.want)
 		}
 	}
-	if len(m.acks) == 0 && m.answered == len(m.returns) {
+	if len(m.acks) == 0 && m.answered == len(m.returns) && m.dug == len(m.burials) {
 		for i, a := range m.asked {
 			if a.got == "" {
 				rt.Fatalf("settlement %d was never answered, want %q", i, a.want)
@@ -402,8 +466,17 @@ func (m *model) check(rt *rapid.T) {
 		rt.Fatalf("%d messages were given back, want %d: %s", len(got), len(m.returns), describe(got))
 	}
 	for i, r := range m.returns {
-		if got[i].m != r.m || got[i].how.Counts != r.counts || !got[i].how.NotBefore.Equal(r.notPast) {
+		if got[i].m != r.m || got[i].how.Counts != r.counts || !got[i].how.NotBefore.Equal(r.notPast) || got[i].how.Dead != r.dead {
 			rt.Fatalf("return %d: %d %+v, want %d counts=%v not before %v", i, got[i].m.Seq, got[i].how, r.m.Seq, r.counts, r.notPast)
+		}
+	}
+	buried := m.f.gaveUp()
+	if len(buried) != len(m.burials) {
+		rt.Fatalf("%d messages were given up, want %d", len(buried), len(m.burials))
+	}
+	for i, r := range m.burials {
+		if buried[i].m != r.m || buried[i].as.Reason != r.verdict() || buried[i].as.Attempts != r.m.Attempt {
+			rt.Fatalf("burial %d: %d %+v, want %d for %s", i, buried[i].m.Seq, buried[i].as, r.m.Seq, r.verdict())
 		}
 	}
 	if m.o.slots() != m.closed || m.b.InFlight() != m.handed-m.closed {

@@ -11,10 +11,12 @@ import (
 type Retry interface {
 	// Backoff returns the wait after this attempt (1 for the first) of a message of this queue. Never negative.
 	Backoff(queue string, attempt int) time.Duration
+	// LastAttempt tells whether a message of this queue whose attempt (1 for the first) has failed is given up.
+	LastAttempt(queue string, attempt int) bool
 }
 
 // Backoff is the Retry of the configuration: the queue's list by attempt, its last entry for all further attempts and for
-// those that reach max_attempts. Jitter only ever adds, up to its part of the wait: a wait is never shorter than what was
+// messages that were given up and could not be moved. Jitter only ever adds, up to its part of the wait: a wait is never shorter than what was
 // configured.
 type Backoff struct {
 	// Setting returns the retry settings in force for a queue. An empty list means no wait.
@@ -40,4 +42,10 @@ func (b Backoff) Backoff(queue string, attempt int) time.Duration {
 	}
 	wait := s.Backoff[i]
 	return wait + time.Duration(float64(wait)*s.Jitter*random())
+}
+
+// LastAttempt implements Retry. With max_attempts 0 nothing is given up.
+func (b Backoff) LastAttempt(queue string, attempt int) bool {
+	most := b.Setting(queue).MaxAttempts
+	return most > 0 && attempt >= most
 }

@@ -2,7 +2,6 @@ package delivery
 
 import (
 	"context"
-	"math"
 	"time"
 
 	"github.com/fairlead/fairlead/agent/api"
@@ -50,7 +49,7 @@ func (b *Book) Settle(ctx context.Context, list []api.Settlement) []api.SettleRe
 			c.results[i].Status = statusUnavailable
 			continue
 		}
-		if s.result == api.Nack && s.delay < 0 || s.result == api.Reject {
+		if s.result == api.Nack && s.delay < 0 {
 			s.delay = b.backoff(&s)
 		}
 		settlements[i] = s
@@ -82,7 +81,7 @@ func (b *Book) Settle(ctx context.Context, list []api.Settlement) []api.SettleRe
 	}
 }
 
-// backoff asks the Retry how long a nacked or rejected message waits. It is asked before the lock is taken.
+// backoff asks the Retry how long a nacked message waits. It is asked before the lock is taken.
 func (b *Book) backoff(s *settlement) time.Duration {
 	id, ok := b.mint.parse(s.token)
 	if !ok {
@@ -96,9 +95,6 @@ func (b *Book) backoff(s *settlement) time.Duration {
 	}
 	queue, attempt := e.m.Queue, e.m.Attempt
 	b.mu.Unlock()
-	if s.result == api.Reject {
-		attempt = rejectedAttempt
-	}
 	return b.retry.Backoff(queue, attempt)
 }
 
@@ -133,7 +129,8 @@ func (b *Book) beginLocked(w waiter, s *settlement, now instant) {
 		b.counts.Nacked++
 		b.nackLocked(w, e, s)
 	case api.Reject:
-		b.rejectLocked(w, e, s)
+		b.counts.Rejected++
+		b.nackLocked(w, e, s)
 	case api.Extend:
 		b.counts.Extended++
 		lease := s.lease
@@ -146,7 +143,7 @@ func (b *Book) beginLocked(w waiter, s *settlement, now instant) {
 	}
 }
 
-// nackLocked gives a message back by its app's word.
+// nackLocked gives a message back, or up, by its app's word.
 func (b *Book) nackLocked(w waiter, e *entry, s *settlement) {
 	how := broker.Return{Counts: broker.AnAttempt, Reason: s.reason}
 	if s.delay > 0 {
@@ -155,17 +152,7 @@ func (b *Book) nackLocked(w waiter, e *entry, s *settlement) {
 	w.c.open++
 	b.unlinkLocked(e)
 	e.state, e.settler = returning, w
-	w.c.backs = append(w.c.backs, giveBack{m: e.m, owner: e.owner, how: how, entry: e})
-}
-
-// rejectedAttempt is the attempt whose backoff a rejected message waits: the last entry of the list.
-const rejectedAttempt = math.MaxInt
-
-// rejectLocked carries out a reject. There are no dead letters to put the message in: it is kept, and comes back after the
-// queue's last backoff. This is the only place that says so.
-func (b *Book) rejectLocked(w waiter, e *entry, s *settlement) {
-	b.counts.Rejected++
-	b.nackLocked(w, e, s)
+	w.c.backs = append(w.c.backs, giveBack{m: e.m, owner: e.owner, how: how, entry: e, rejected: s.result == api.Reject})
 }
 
 // finished takes the outcome of an ack.

@@ -114,7 +114,6 @@ func TestNackWaits(t *testing.T) {
 		{[]string{"nack", "72h"}, 3, 72 * time.Hour},
 		{[]string{"nack"}, 1, time.Second},
 		{[]string{"nack"}, 3, 3 * time.Second},
-		{[]string{"reject"}, 1, time.Minute}, // the last backoff
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			f := &fakeBroker{}

@@ -12,6 +12,8 @@ type Stats struct {
 	Rejected      uint64
 	Damaged       uint64 // of those, rejected here because their payload could not be read
 	Extended      uint64
+	Buried        uint64 // given up: rejected, or failed in their last attempt
+	BurialsFailed uint64 // given up, and still in their queues: tried again later
 	Expired       uint64 // leases that were over
 	SessionsLost  uint64 // deliveries whose session ended
 	Unwritten     uint64 // deliveries whose answer could not be written

@@ -4,12 +4,12 @@
 // # Concepts
 //
 // Listen makes the socket file. A Server answers on it with one of two faces: App (publish, pull, settle, sessions, reads)
-// or Admin (reads, drain, what operators set, purge, delayed messages). A Server decides nothing about messages: it asks a Publisher, the Capsules and a Reader, and
+// or Admin (reads, drain, dead letters, what operators set, purge, delayed messages). A Server decides nothing about messages: it asks a Publisher, the Capsules and a Reader, and
 // keeps what apps have in hand in a delivery.Book.
 //
 //	connection -> conn (peer credentials, cap, write deadlines, its session)
 //	           -> exchange (one request: route, bounds, answer)
-//	           -> publish | batch | pull | next | settle | session | read | drain | controls
+//	           -> publish | batch | pull | next | settle | session | read | dead | drain | controls
 //
 // # Guarantees
 //

@@ -35,6 +35,8 @@ type fakeAgent struct {
 	finishes   []uint64
 	finish     func(*broker.Message) broker.Finish
 	returns    []fakeReturn
+	burials    []uint64
+	retried    *api.DeadRetried // nil: all are
 	released   int
 	drain      func(context.Context) error
 	reads      []string
@@ -175,6 +177,50 @@ func (f *fakeAgent) Extend(*broker.Message) {}
 
 func (f *fakeAgent) Backoff(string, int) time.Duration { return time.Hour }
 
+func (f *fakeAgent) LastAttempt(string, int) bool { return false }
+
+func (f *fakeAgent) Bury(m *broker.Message, _ broker.Burial, done func(broker.Finish, error)) {
+	f.mu.Lock()
+	f.burials = append(f.burials, m.Seq)
+	f.mu.Unlock()
+	go done(broker.Finished, nil)
+}
+
+func (f *fakeAgent) gaveUp() []uint64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return append([]uint64(nil), f.burials...)
+}
+
+func (f *fakeAgent) Dead(_ context.Context, queue string, most int) (*api.DeadList, error) {
+	f.note("dead", queue, most)
+	return &api.DeadList{Dead: []api.DeadLetter{{Queue: queue, Seq: 17}}, Total: 1}, nil
+}
+
+func (f *fakeAgent) DeadLetter(_ context.Context, queue string, seq uint64) (*api.DeadLetter, error) {
+	f.note("dead letter", queue, seq)
+	if seq != 17 {
+		return nil, &api.Error{Code: api.CodeNotFound, Message: "there is no such dead letter"}
+	}
+	return &api.DeadLetter{Queue: queue, Seq: seq}, nil
+}
+
+func (f *fakeAgent) RetryDead(_ context.Context, queue string, r api.DeadRetry, level *int) (*api.DeadRetried, error) {
+	r.Priority = nil
+	f.note("retry", queue, r, level)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.retried != nil {
+		return f.retried, nil
+	}
+	return &api.DeadRetried{Retried: len(r.Seqs), Failed: []api.DeadFailed{}}, nil
+}
+
+func (f *fakeAgent) PurgeDead(_ context.Context, queue string) (*api.DeadPurged, error) {
+	f.note("purge", queue)
+	return &api.DeadPurged{Purged: 3}, nil
+}
+
 func (f *fakeAgent) Status(context.Context) (*api.AgentStatus, error) {
 	return &api.AgentStatus{Agent: "a1", State: "active"}, nil
 }
@@ -235,7 +281,7 @@ func newRig(t testing.TB, change ...func(*Options)) *rig {
 	r := &rig{fakeAgent: f, t: t, path: filepath.Join(dir, "run", "s"), draining: make(chan struct{})}
 	r.book = delivery.New(f, f)
 	o := Options{
-		Face: App, Publisher: f, Capsules: f, Book: r.book, Reader: f, Control: f, Controls: f, Delays: f, Draining: r.draining,
+		Face: App, Publisher: f, Capsules: f, Book: r.book, Reader: f, Control: f, Controls: f, Delays: f, DeadLetters: f, Draining: r.draining,
 		Lease: func(c string) (time.Duration, bool) { return time.Minute, c == "work" },
 	}
 	for _, c := range change {

@@ -90,7 +90,7 @@ func TestDamagedPayloadsAreRejectedAndNotDelivered(t *testing.T) {
 	if fmt.Sprint(seqs) != "[1 3 5]" {
 		t.Errorf("delivered %v, want 1 3 5", seqs)
 	}
-	eventually(t, "both went back", func() bool { return len(r.gaveBack()) == 2 })
+	eventually(t, "both were given up", func() bool { return len(r.gaveUp()) == 2 })
 	if s := r.book.Stats(); s.Damaged != 2 || s.Rejected != 2 {
 		t.Errorf("%d damaged, %d rejected, want 2 and 2", s.Damaged, s.Rejected)
 	}

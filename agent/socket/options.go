@@ -69,6 +69,8 @@ type Options struct {
 	Control   Control  // Admin
 	Controls  Controls // Admin
 	Delays    Delays   // Admin
+	// DeadLetters are the messages that were given up. Admin.
+	DeadLetters DeadLetters
 	// Lease returns the default lease of a capsule's deliveries, and whether there is such a capsule. App.
 	Lease func(capsule string) (time.Duration, bool)
 	// Draining is closed when the agent begins to drain. Nil: it never does.
@@ -99,6 +101,7 @@ func (o *Options) validate() error {
 		need(o.Control != nil, "Control")
 		need(o.Controls != nil, "Controls")
 		need(o.Delays != nil, "Delays")
+		need(o.DeadLetters != nil, "DeadLetters")
 	}
 	return errors.Join(errs...)
 }

@@ -48,6 +48,10 @@ func newTable() []route {
 
 		{method: "GET", path: "/v1/queues/{}/delayed", faces: onAdmin, serve: (*exchange).delayed},
 		{method: "DELETE", path: "/v1/queues/{}/delayed/{}", faces: onAdmin, serve: (*exchange).cancelDelayed},
+		{method: "GET", path: "/v1/queues/{}/dead", faces: onAdmin, serve: (*exchange).deadList},
+		{method: "GET", path: "/v1/queues/{}/dead/{}", faces: onAdmin, serve: (*exchange).deadShow},
+		{method: "POST", path: "/v1/queues/{}/dead/retry", faces: onAdmin, serve: (*exchange).deadRetry},
+		{method: "POST", path: "/v1/queues/{}/dead/purge", faces: onAdmin, serve: (*exchange).deadPurge},
 		{method: "POST", path: "/v1/drain", faces: onAdmin, serve: (*exchange).drain},
 		{method: "POST", path: "/v1/queues/{}/pause", faces: onAdmin, serve: (*exchange).pause},
 		{method: "POST", path: "/v1/queues/{}/resume", faces: onAdmin, serve: (*exchange).resume},
@@ -59,21 +63,10 @@ func newTable() []route {
 		{method: "PUT", path: "/v1/queues/{}/keys/{}/weight", faces: onAdmin, serve: (*exchange).setWeight},
 		{method: "DELETE", path: "/v1/queues/{}/keys/{}/weight", faces: onAdmin, serve: (*exchange).unsetWeight},
 	}
-	for _, later := range []string{
-		"GET /v1/queues/{}/dead", "GET /v1/queues/{}/dead/{}", "POST /v1/queues/{}/dead/retry", "POST /v1/queues/{}/dead/purge",
-	} {
-		method, path, _ := strings.Cut(later, " ")
-		all = append(all, route{method: method, path: path, faces: onAdmin, serve: (*exchange).notAvailable})
-	}
 	for i := range all {
 		all[i].parts = strings.Split(all[i].path, "/")
 	}
 	return all
-}
-
-// notAvailable answers calls that this version does not have.
-func (x *exchange) notAvailable() error {
-	return &api.Error{Code: api.CodeNotAvailable, Message: x.route.method + " " + x.route.path + " is not available yet in this version"}
 }
 
 // find returns the route of a request, and the name in its path.

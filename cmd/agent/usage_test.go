@@ -23,7 +23,7 @@ func TestEveryCommandHasHelpWithExamples(t *testing.T) {
 			t.Errorf("help %[1]s differs from %[1]s --help", command.Name())
 		}
 	}
-	for _, name := range strings.Fields("run validate setup demo publish pull work status queues peek delayed pause resume weight purge drain health wait bench schema version completion") {
+	for _, name := range strings.Fields("run validate setup demo publish pull work status queues peek delayed dead pause resume weight purge drain health wait bench schema version completion") {
 		if !names[name] {
 			t.Errorf("there is no command %s", name)
 		}
@@ -105,6 +105,17 @@ func TestUsageErrors(t *testing.T) {
 		{"work c --lease 1ms -- sh", "--lease has to be"},
 		{"work c --max-messages -1 -- sh", "--max-messages cannot"},
 		{"work c -- /no/such/command", "the command cannot be run"},
+		{"dead", "say what to do: list, show, retry or purge"},
+		{"dead lst orders", "there is no command dead lst"},
+		{"dead list", "accepts 1 arg(s)"},
+		{"dead list q --max 0", "--max has to be"},
+		{"dead show q", "accepts 2 arg(s)"},
+		{"dead show q x", "use a number that dead list shows"},
+		{"dead show q 1 --data -o json", "[data output]"},
+		{"dead retry q", "either the SEQs of dead letters, or --all"},
+		{"dead retry q 1 --all", "either the SEQs of dead letters, or --all"},
+		{"dead retry q 1 two", "use a number that dead list shows"},
+		{"dead purge", "accepts 1 arg(s)"},
 		{"status x", "unknown command"},
 		{"status -o xml", "say table or json"},
 		{"queues a b", "accepts at most 1 arg"},

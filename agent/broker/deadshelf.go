@@ -1,0 +1,158 @@
+package broker
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// ErrNoDeadLetter says that a queue has no dead letter of this sequence: it was tried again, purged, grew too old, or never
+// was there.
+var ErrNoDeadLetter = errors.New("broker: no such dead letter")
+
+// deadMost is the most dead letters that one list has.
+const deadMost = 1000
+
+// DeadLetters lists a queue's dead letters without their payloads, the oldest first: at most most of them, 1 to 1,000. They
+// are read from the stream's leader. A queue whose dead-letter stream does not exist has none. It blocks until it is done or
+// ctx ends. Errors wrap [ErrUnavailable].
+func (c *Client) DeadLetters(ctx context.Context, queue string, most int) ([]*DeadLetter, error) {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	stream := c.names.DeadStream(queue)
+	consumer, err := c.js.CreateConsumer(ctx, stream, jetstream.ConsumerConfig{
+		Description:       "Fairlead list of dead letters",
+		DeliverPolicy:     jetstream.DeliverAllPolicy,
+		AckPolicy:         jetstream.AckNonePolicy,
+		HeadersOnly:       true,
+		MemoryStorage:     true,
+		Replicas:          1,
+		InactiveThreshold: 10 * time.Second, // should this agent not come to delete it
+	})
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("broker: dead letters of %s: %w", queue, translate(err))
+	}
+	defer func() {
+		//nolint:contextcheck // the consumer goes also when ctx has ended
+		ctx, cancel := context.WithTimeout(context.Background(), answerWait)
+		defer cancel()
+		_ = c.js.DeleteConsumer(ctx, stream, consumer.CachedInfo().Name)
+	}()
+	want := int(min(consumer.CachedInfo().NumPending, uint64(min(max(most, 1), deadMost))))
+	if want == 0 {
+		return nil, nil
+	}
+	batch, err := consumer.Fetch(want, jetstream.FetchContext(ctx))
+	if err != nil {
+		return nil, fmt.Errorf("broker: dead letters of %s: %w", queue, translate(err))
+	}
+	var list []*DeadLetter
+	for m := range batch.Messages() {
+		meta, err := m.Metadata()
+		if err != nil {
+			continue
+		}
+		s := &stored{Subject: m.Subject(), Seq: meta.Sequence.Stream, Header: m.Headers(), Time: meta.Timestamp}
+		if d, ok := c.readDead(queue, s); ok {
+			list = append(list, d)
+		}
+		if meta.NumPending == 0 {
+			return list, nil // the end; what was taken out meanwhile will not come
+		}
+	}
+	if err := batch.Error(); err != nil {
+		return nil, fmt.Errorf("broker: dead letters of %s: %w", queue, translate(err))
+	}
+	return list, nil
+}
+
+// DeadLetter returns one dead letter with its payload, by the sequence that the message had in its queue. Errors wrap
+// [ErrNoDeadLetter] or [ErrUnavailable].
+func (c *Client) DeadLetter(ctx context.Context, queue string, seq uint64) (*DeadLetter, error) {
+	filter := c.names.deadPrefix(queue) + "*.*." + strconv.FormatUint(seq, 10)
+	s, err := c.read(ctx, c.names.DeadStream(queue), look{Seq: 1, Filter: filter})
+	if errors.Is(err, ErrStreamMissing) {
+		s, err = nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if s != nil {
+		if d, ok := c.readDead(queue, s); ok {
+			return d, nil
+		}
+	}
+	return nil, fmt.Errorf("%w: %d in %s", ErrNoDeadLetter, seq, queue)
+}
+
+// NextDeadLetter returns the first dead letter at or after a position in the order in which they died, and the position
+// behind it. Positions begin at 0 and are of use only here. It is nil when there are no more.
+func (c *Client) NextDeadLetter(ctx context.Context, queue string, at uint64) (d *DeadLetter, next uint64, err error) {
+	for at = max(at, 1); ; {
+		s, err := c.read(ctx, c.names.DeadStream(queue), look{Seq: at, Filter: c.names.deadPrefix(queue) + ">"})
+		if errors.Is(err, ErrStreamMissing) {
+			return nil, at, nil
+		}
+		if err != nil || s == nil {
+			return nil, at, err
+		}
+		at = s.Seq + 1
+		if d, ok := c.readDead(queue, s); ok {
+			return d, at, nil
+		}
+	}
+}
+
+// DeadCount returns how many dead letters a queue has; 0 when their stream does not exist.
+func (c *Client) DeadCount(ctx context.Context, queue string) (uint64, error) {
+	name := c.names.DeadStream(queue)
+	answer, err := permitted(ctx, c, "$JS.API.STREAM.INFO."+name, func(ctx context.Context) ([]byte, error) {
+		return c.api(ctx, "STREAM.INFO."+name, nil)
+	})
+	if err != nil {
+		return 0, fmt.Errorf("broker: dead letters of %s: %w", queue, translate(err))
+	}
+	var info streamInfo
+	if err := json.Unmarshal(answer, &info); err != nil {
+		return 0, fmt.Errorf("broker: dead letters of %s: %w", queue, err)
+	}
+	switch {
+	case info.Error != nil && info.Error.ErrCode == errStreamNotFound:
+		return 0, nil
+	case info.Error != nil:
+		return 0, fmt.Errorf("broker: dead letters of %s: %w", queue, info.Error)
+	}
+	return info.State.Messages, nil
+}
+
+// PurgeDeadLetters deletes all dead letters of a queue and returns how many. Nothing reads their stream through consumers
+// that could lose their place by it.
+func (c *Client) PurgeDeadLetters(ctx context.Context, queue string) (uint64, error) {
+	answer, err := c.api(ctx, "STREAM.PURGE."+c.names.DeadStream(queue), nil)
+	if err != nil {
+		return 0, fmt.Errorf("broker: purge of the dead letters of %s: %w", queue, err)
+	}
+	var r struct {
+		Error  *apiError `json:"error"`
+		Purged uint64    `json:"purged"`
+	}
+	if err := json.Unmarshal(answer, &r); err != nil {
+		return 0, fmt.Errorf("broker: purge of the dead letters of %s: %w", queue, err)
+	}
+	switch {
+	case r.Error != nil && r.Error.ErrCode == errStreamNotFound:
+		return 0, nil
+	case r.Error != nil:
+		return 0, fmt.Errorf("broker: purge of the dead letters of %s: %w", queue, r.Error)
+	}
+	c.metrics.DeadPurged.Add(r.Purged)
+	return r.Purged, nil
+}
