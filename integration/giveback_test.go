@@ -252,11 +252,11 @@ func TestDelaysAndAttemptsSurviveARestart(t *testing.T) {
 	app.empty()
 }
 
-// Beyond max_attempts a message stays, at the last backoff: nothing is dropped.
-func TestNothingIsDroppedAfterTheLastAttempt(t *testing.T) {
+// With max_attempts 0 a message stays, at the last backoff: nothing is given up.
+func TestNothingIsGivenUpWithoutALastAttempt(t *testing.T) {
 	t.Parallel()
 	a := startAgent(t, settings{yaml: `
-queues: [{name: jobs, retry: {max_attempts: 2, backoff: [50ms], jitter: 0}}]
+queues: [{name: jobs, retry: {max_attempts: 0, backoff: [50ms], jitter: 0}}]
 capsules: [{name: main, queues: [jobs]}]
 `})
 	a.publish("jobs", "m")
