@@ -316,6 +316,10 @@ func TestNoPlaceForDeadLetters(t *testing.T) {
 			if !errors.Is(err, ErrDeadLetters) || !strings.Contains(err.Error(), "FL_DEAD_orders") {
 				t.Fatalf("buried: %v", err)
 			}
+			// The verdict comes before everything: an agent that dies now leaves a message that nobody is handed.
+			if rec, _ := r.attempts.lookup("orders", seq); rec.Dead != DeadRejected || rec.Tries != 1 || rec.Error != "boom" {
+				t.Errorf("its record is %+v", rec)
+			}
 			r.giveBack(m, Return{Counts: AnAttempt, Reason: "boom", Dead: DeadRejected})
 			if answer := a.ask(a.at(0, "a"), 5); len(answer.Messages) != 0 || answer.Held != 1 {
 				t.Errorf("handed out %s, held %d", payloads(answer.Messages), answer.Held)
@@ -459,24 +463,66 @@ func TestEvicted(t *testing.T) {
 	}
 }
 
-// While a burial takes long, JetStream hears of the message, and does not give it to somebody else.
-func TestALongBurialKeepsItsMessage(t *testing.T) {
+// Nobody says whether a dead letter was stored: while that is tried again, JetStream hears of the message and does not give
+// it to somebody else; then the outcome is unknown, and burying again settles it.
+func TestABurialWithoutAnAnswer(t *testing.T) {
 	r := newDeadRig(t, nil)
+	other := r.another().asker()
+	if err := r.js.DeleteStream(within(t), "FL_DEAD_orders"); err != nil {
+		t.Fatal(err)
+	}
+	silent, err := r.nc.Subscribe("fl.dead.orders.>", func(*nats.Msg) {})
+	if err != nil {
+		t.Fatal(err)
+	}
 	a := r.asker()
 	lane := a.at(0, "a")
-	r.publish(0, "a", "x")
+	seq := r.publish(0, "a", "x").Seq
 	m := a.take(lane, 1)[0]
-	g := &grave{c: r.Client, m: m, done: func(Finish, error) {}}
-	g.extendLater()
-	other := r.another().asker()
-	for end := time.Now().Add(3 * r.q.AckWait); time.Now().Before(end); {
-		if answer := other.ask(lane, 1); len(answer.Messages) > 0 {
-			t.Fatal("given to somebody else")
+	done := make(chan error, 1)
+	r.Bury(m, Burial{DeadRejected, 1, "boom"}, func(_ Finish, err error) { done <- err })
+	for waiting := true; waiting; { // several times its acknowledgement wait
+		select {
+		case err = <-done:
+			waiting = false
+		default:
+			if answer := other.ask(lane, 1); len(answer.Messages) > 0 {
+				t.Fatal("given to somebody else meanwhile")
+			}
 		}
-		time.Sleep(20 * time.Millisecond)
 	}
-	g.over(Finished, nil)
-	until(t, "it is given to somebody else after the end", func() bool { return len(other.ask(lane, 1).Messages) == 1 })
+	if !errors.Is(err, ErrOutcomeUnknown) || errors.Is(err, ErrDeadLetters) || r.stored() != 1 {
+		t.Errorf("%v, %d in the queue", err, r.stored())
+	}
+	if err := silent.Unsubscribe(); err != nil {
+		t.Fatal(err)
+	}
+	r.define(r.q)
+	if f, err := r.bury(m, Burial{DeadRejected, 1, "boom"}); f != Finished || err != nil {
+		t.Errorf("again: %v, %v", f, err)
+	}
+	r.deadLetterOf(seq)
+	if len(r.dead()) != 1 || r.stored() != 0 {
+		t.Errorf("%d dead letters, %d in the queue", len(r.dead()), r.stored())
+	}
+}
+
+// Also when the stream remembers nothing any more, a second dead letter of a message is refused.
+func TestTheSubjectOfADeadLetterIsTaken(t *testing.T) {
+	r := newDeadRig(t, nil)
+	a := r.asker()
+	r.publish(0, "a", "x")
+	m := a.take(a.at(0, "a"), 1)[0]
+	letter, err := r.deadLetter(m, Burial{DeadRejected, 1, ""})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []error{nil, ErrConflict} {
+		letter.Header.Set("Nats-Msg-Id", fmt.Sprint("forgotten", i))
+		if _, err := r.storeAndWait(within(t), letter); !errors.Is(err, want) {
+			t.Errorf("stored %d times: %v, want %v", i+1, err, want)
+		}
+	}
 }
 
 // A message so big that its dead letter does not fit keeps its short record; and one for which even that is too much stays.

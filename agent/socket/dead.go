@@ -149,6 +149,9 @@ func commonError(v *api.DeadRetried) *api.Error {
 		return nil
 	}
 	first := v.Failed[0].Error
+	if v.Next > 0 && first.Reason == "max_messages_per_key" {
+		return nil // that tenant is full; others to come may not be
+	}
 	for _, f := range v.Failed {
 		if f.Error.Code != first.Code {
 			return nil

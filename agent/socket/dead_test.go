@@ -86,7 +86,10 @@ func TestWhatARetryAnswers(t *testing.T) {
 		"all for one reason":  {api.DeadRetried{Failed: []api.DeadFailed{{Seq: 1, Error: full}, {Seq: 2, Error: full}}}, 429},
 		"for several reasons": {api.DeadRetried{Failed: []api.DeadFailed{{Seq: 1, Error: full}, {Seq: 2, Error: gone}}}, 200},
 		"some":                {api.DeadRetried{Retried: 1, Failed: []api.DeadFailed{{Seq: 1, Error: full}}}, 200},
-		"one that is gone":    {api.DeadRetried{Failed: []api.DeadFailed{{Seq: 1, Error: gone}}}, 404},
+		"a page of one tenant": {api.DeadRetried{Next: 9, Failed: []api.DeadFailed{{
+			Seq: 1, Error: &api.Error{Code: api.CodeQueueFull, Reason: "max_messages_per_key", Message: "the tenant's part is full"},
+		}}}, 200},
+		"one that is gone": {api.DeadRetried{Failed: []api.DeadFailed{{Seq: 1, Error: gone}}}, 404},
 	} {
 		r.mu.Lock()
 		r.retried = &c.done
