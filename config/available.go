@@ -21,7 +21,6 @@ var pendingAgent = []pending[Config]{
 }
 
 var pendingQueue = []pending[Queue]{
-	{"dead_letters.evicted", nil, ""},
 	{"ordered_keys", func(q *Queue) bool { return q.OrderedKeys }, "false"},
 }
 

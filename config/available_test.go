@@ -25,7 +25,7 @@ func TestUnavailableSettingsAreRefusedNotIgnored(t *testing.T) {
 		{"queue", "limits: {overflow: none}", ""},
 		{"queue", "dead_letters: {enabled: true, max_age: 720h, retry_priority: 0}", ""},
 		{"queue", "dead_letters: {enabled: false}", ""},
-		{"queue", "dead_letters: {evicted: false}", "4:27: queues[0].dead_letters.evicted: not available yet in this version; remove it"},
+		{"queue", "dead_letters: {evicted: false}", ""},
 		{"queue", "dead_letters: {}", ""},
 		{"queue", "ttl: 1s", ""},
 		{"queue", "ttl: 0m", ""},

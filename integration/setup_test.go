@@ -90,6 +90,7 @@ capsules: [{name: main, queues: [orders]}]
 	equal(t, "delayed", string(app.take(1, 1)[0].Payload()), "delayed")
 	if out, stderr, code := command(t, a, "delayed", "list", "orders"); code != 0 || !strings.Contains(out, "59m") && !strings.Contains(out, "1h0m0s") { // rounded to a second
 		t.Errorf("list: exit code %d, %s%s", code, out, stderr)
+	}
 	for range 2 { // what is given up is kept, listed, shown, tried again, and purged
 		dead := a.publish("orders", "dead")
 		equal(t, "reject", a.say(app.pull(1, patience)[0], api.Settlement{Result: api.Reject}), api.StatusOK)

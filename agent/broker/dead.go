@@ -185,9 +185,9 @@ func (g *grave) remove() {
 		}
 		if f == Finished {
 			if g.keep {
-				g.c.metrics.Dead.count(g.b.Reason)
+				g.c.metrics.Dead.Add(g.m.Queue, string(g.b.Reason))
 			} else {
-				g.c.metrics.Dropped.count(g.b.Reason)
+				g.c.metrics.Dropped.Add(g.m.Queue, string(g.b.Reason))
 			}
 		}
 		g.over(f, nil)

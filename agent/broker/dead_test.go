@@ -116,7 +116,7 @@ func TestADeadLetterIsTheWholeMessage(t *testing.T) {
 			if n, err := r.DeadCount(within(t), "orders"); n != 1 || err != nil {
 				t.Errorf("counted %d, %v", n, err)
 			}
-			if n := r.metrics.Dead.MaxAttempts.Load(); n != 1 {
+			if n := r.metrics.Dead.Load("orders", "max_attempts"); n != 1 {
 				t.Errorf("counted %d", n)
 			}
 		})
@@ -211,7 +211,7 @@ func TestBuriedTogether(t *testing.T) {
 	if got := len(r.dead()); got != n || finished.Load() != n || r.stored() != 0 {
 		t.Errorf("%d dead letters, finished %d times, %d left", got, finished.Load(), r.stored())
 	}
-	if sum := r.metrics.Dead.Rejected.Load() + other.metrics.Dead.Rejected.Load(); sum != n {
+	if sum := r.metrics.Dead.Load("orders", "rejected") + other.metrics.Dead.Load("orders", "rejected"); sum != n {
 		t.Errorf("counted %d", sum)
 	}
 }
@@ -438,8 +438,8 @@ func TestDropped(t *testing.T) {
 		r.giveBack(a.take(a.at(0, "a"), 1)[0], Return{Counts: AnAttempt})
 	}
 	until(t, "it is dropped", func() bool { a.ask(a.at(0, "a"), 1); return r.stored() == 0 })
-	until(t, "it is counted", func() bool { return r.metrics.Dropped.MaxAttempts.Load() == 1 })
-	if r.metrics.Dropped.Rejected.Load() != 1 || r.metrics.Dead.MaxAttempts.Load()+r.metrics.Dead.Rejected.Load() != 0 {
+	until(t, "it is counted", func() bool { return r.metrics.Dropped.Load("orders", "max_attempts") == 1 })
+	if r.metrics.Dropped.Load("orders", "rejected") != 1 || r.metrics.Dead.Load("orders", "max_attempts")+r.metrics.Dead.Load("orders", "rejected") != 0 {
 		t.Error("not counted by reason")
 	}
 	if n, err := r.DeadCount(within(t), "orders"); n != 0 || err != nil {
@@ -460,6 +460,29 @@ func TestEvicted(t *testing.T) {
 		if n := len(r.dead()); n != i {
 			t.Errorf("evicted %v: %d dead letters", keep, n)
 		}
+	}
+}
+
+// What a full ring evicts is kept where the definition says so.
+func TestARingKeepsWhatItEvicts(t *testing.T) {
+	r := newDeadRig(t, func(q *config.Queue) {
+		ringOf(5, func(*config.Queue) {})(q)
+		q.AckWait, q.DeadLetters.Evicted = 30*time.Second, true
+	})
+	r.fill(2, 2, 1, 1, 0)
+	if reason := r.offer(0, "t1", "new"); reason != "" {
+		t.Fatal(reason)
+	}
+	r.wantLeft("2b 1c 1d 0e new")
+	list := r.dead()
+	if len(list) != 1 || list[0].Reason != DeadEvicted || list[0].Attempts != 0 || list[0].Level != 2 || list[0].Key != "t0" {
+		t.Fatalf("%+v", list)
+	}
+	if d := r.deadLetterOf(list[0].Seq); string(d.Data) != "2a" {
+		t.Errorf("%s was kept", d.Data)
+	}
+	if r.evicted() != 1 || r.metrics.Dead.Load("orders", "evicted") != 1 {
+		t.Error("not counted once each")
 	}
 }
 

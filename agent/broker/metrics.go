@@ -27,25 +27,9 @@ type Metrics struct {
 	PoisonWeights  atomic.Uint64 // messages whose weight header was unusable
 	UnknownLevels  atomic.Uint64 // messages of a level that the queue does not have, or that is no level at all
 	UnknownKeys    atomic.Uint64 // repaired messages whose key was missing or unusable
-	Dead           ReasonCounts  // messages moved to the dead letters
-	Dropped        ReasonCounts  // messages given up in queues that keep no dead letters
+	Dead           Counts        // messages moved to the dead letters, by queue and reason
+	Dropped        Counts        // messages given up and not kept, by queue and reason
 	BurialsFailed  atomic.Uint64 // messages that were given up, and could not be moved or dropped yet
 	DeadRetried    atomic.Uint64 // dead letters put back into their queues
 	DeadPurged     atomic.Uint64 // dead letters deleted by an operator
-}
-
-// ReasonCounts counts messages that were given up, by reason.
-type ReasonCounts struct {
-	MaxAttempts, Rejected, Evicted atomic.Uint64
-}
-
-func (r *ReasonCounts) count(why DeadReason) {
-	switch why {
-	case DeadRejected:
-		r.Rejected.Add(1)
-	case DeadEvicted:
-		r.Evicted.Add(1)
-	default:
-		r.MaxAttempts.Add(1)
-	}
 }
