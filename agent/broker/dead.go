@@ -59,7 +59,7 @@ func (c *Client) Bury(m *Message, b Burial, done func(Finish, error)) {
 		done(FinishUnknown, fmt.Errorf("%w: %w: %s", ErrDeadLetters, ErrUnknownQueue, m.Queue))
 		return
 	}
-	if !m.Tenure().Held(time.Now()) {
+	if !m.held() {
 		m.letGo()
 		done(FinishUnknown, ErrTenureOver)
 		return
@@ -72,7 +72,7 @@ func (c *Client) Bury(m *Message, b Burial, done func(Finish, error)) {
 		return
 	}
 	verdict := Return{Reason: g.b.Error, Dead: b.Reason}
-	c.keep(attemptKey{m.Queue, m.Seq}, c.attempts.verdict(m, b.Attempts, verdict), 1, g.store)
+	c.keep(m, c.attempts.verdict(m, b.Attempts, verdict), 1, g.store)
 }
 
 // keepsDead tells whether what is given up for a reason is kept.
@@ -130,7 +130,7 @@ func (g *grave) over(f Finish, err error) {
 
 // lost tells whether the message is another's now, and lets it go then.
 func (g *grave) lost() bool {
-	if g.m.Tenure().Held(time.Now()) {
+	if g.m.held() {
 		return false
 	}
 	g.m.letGo()

@@ -138,7 +138,7 @@ func TestACrashInTheMiddleOfAMove(t *testing.T) {
 					m := a.take(lane, 1)[0]
 					// What Bury does, up to where the agent dies.
 					kept := make(chan struct{})
-					r.keep(attemptKey{"orders", seq}, r.attempts.verdict(m, 1, Return{Reason: "boom", Dead: reason}), 1, func() { close(kept) })
+					r.keep(m, r.attempts.verdict(m, 1, Return{Reason: "boom", Dead: reason}), 1, func() { close(kept) })
 					wait(t, kept, "the verdict")
 					if stored {
 						letter, err := r.deadLetter(m, Burial{reason, 1, "boom"})
