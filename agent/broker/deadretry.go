@@ -36,7 +36,7 @@ func (c *Client) RetryDeadLetter(ctx context.Context, q config.Queue, d *DeadLet
 	}
 	h := make(nats.Header, len(d.header)+1)
 	for name, values := range d.header {
-		if !hasPrefixFold(name, serverPrefix) && !strings.EqualFold(name, headerDead) && !strings.EqualFold(name, headerExpires) {
+		if !staysDead(name) {
 			h[name] = values
 		}
 	}
@@ -70,4 +70,10 @@ func (c *Client) RetryDeadLetter(ctx context.Context, q config.Queue, d *DeadLet
 		served = q.DefaultPriority
 	}
 	return Receipt{Seq: ack.Sequence, Level: min(served, q.Levels-1), Duplicate: ack.Duplicate}, nil
+}
+
+// staysDead tells whether a header is about the message that died, and not its copy's: it is none of the delayed any more.
+func staysDead(name string) bool {
+	return hasPrefixFold(name, serverPrefix) || strings.EqualFold(name, headerDead) || strings.EqualFold(name, headerExpires) ||
+		strings.EqualFold(name, headerDelayed)
 }

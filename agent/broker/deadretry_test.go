@@ -288,3 +288,23 @@ func TestNoDeadLetterStream(t *testing.T) {
 		t.Errorf("took %v", took)
 	}
 }
+
+// What a retry puts back is a new message: it does not expire as the old one did, and is none of the delayed.
+func TestARetryIsANewMessage(t *testing.T) {
+	r := newDeadRig(t, nil)
+	a := r.asker()
+	seq := r.raw("p0.a", "x", headerExpires, time.Now().Add(300*time.Millisecond).Format(time.RFC3339Nano),
+		headerDelayed, newHandle(time.Now()), "Fairlead-Weight", "3", "x-up", "1")
+	m := a.take(a.at(0, "a"), 1)[0]
+	if f, err := r.bury(m, Burial{DeadRejected, 1, ""}); f != Finished || err != nil {
+		t.Fatal(f, err)
+	}
+	until(t, "it would have expired", func() bool { return m.Expired(time.Now()) })
+	if _, err := r.retry(seq, nil); err != nil {
+		t.Fatal(err)
+	}
+	again := a.take(a.at(0, "a"), 1)[0]
+	if !again.Expires.IsZero() || again.delayed != "" || again.Weight != 3000 || again.Headers["x-up"] != "1" {
+		t.Errorf("%+v", again)
+	}
+}
