@@ -20,9 +20,8 @@ var pendingAgent = []pending[Config]{
 	{"metrics.top_keys", func(c *Config) bool { return c.Metrics.TopKeys > 0 }, "0"},
 }
 
-var pendingQueue = []pending[Queue]{
-	{"ordered_keys", func(q *Queue) bool { return q.OrderedKeys }, "false"},
-}
+// There is none of a queue now.
+var pendingQueue []pending[Queue]
 
 // refuseUnavailable reports every setting of the file that is not implemented.
 func refuseUnavailable(d *decoder, c *Config) {

@@ -33,7 +33,7 @@ func TestUnavailableSettingsAreRefusedNotIgnored(t *testing.T) {
 		{"queue", "compress: {algorithm: gzip, min_bytes: 1KiB}", ""},
 		{"queue", "compress:", ""},
 		{"queue", "concurrency_per_key: 2", ""},
-		{"queue", "ordered_keys: true", "4:17: queues[0].ordered_keys: not available yet in this version; remove it or write false"},
+		{"queue", "ordered_keys: true", ""},
 		{"queue", "sources: [{stream: S, subject: a.b}]", ""},
 		{"queue", "sources: []", ""},
 		{"queue", "fair_share: {key_from: {header: X}}", ""},
@@ -67,9 +67,11 @@ func TestQueueUnavailable(t *testing.T) {
 	if got := defaultQueue("q").Unavailable(); got != nil {
 		t.Errorf("a default queue asks for %v", got)
 	}
+	defer func(all []pending[Queue]) { pendingQueue = all }(pendingQueue)
+	pendingQueue = append(pendingQueue, pending[Queue]{"ttl", func(q *Queue) bool { return q.TTL > 0 }, "0s"})
 	q := defaultQueue("q")
-	q.OrderedKeys, q.ConcurrencyPerKey = true, 1
-	diff(t, q.Unavailable(), []string{"ordered_keys"})
+	q.TTL = 1
+	diff(t, q.Unavailable(), []string{"ttl"})
 }
 
 // A line of the tables that names no setting would refuse nothing, in silence.

@@ -125,13 +125,12 @@ func TestFeaturesToComeAreRefused(t *testing.T) {
 listen: {socket: /tmp/x.sock}
 queues:
   - name: jobs
-    ordered_keys: true
 metrics: {top_keys: 5}
 capsules:
   - {name: main, queues: [jobs]}
 `)
-	if n := strings.Count(said, "not available yet"); n != 2 {
-		t.Errorf("%d features are refused, want 2:\n%s", n, said)
+	if n := strings.Count(said, "not available yet"); n != 1 {
+		t.Errorf("%d features are refused, want 1:\n%s", n, said)
 	}
 }
 

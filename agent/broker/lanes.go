@@ -13,6 +13,10 @@ import (
 const (
 	// laneIdle is how long the server keeps a lane consumer that nobody asks. It waits for what is in flight.
 	laneIdle = 30 * time.Second
+	// tenureIdle is the same for a lane of a tenure, of which there is one per level: what a holder that crashed has left
+	// behind is to be found by the next one, also after the longest pause that a pod takes before it is started again. Where
+	// there is one per level and tenant, it would cost the server too much memory.
+	tenureIdle = 10 * time.Minute
 	// errConsumerOffline is JetStream's answer while a consumer's server is dead and the cluster still lists it.
 	errConsumerOffline jetstream.ErrorCode = 10119
 )
@@ -104,6 +108,9 @@ func (c *Client) createLane(ctx context.Context, lane *Lane) (*jetstream.Consume
 	}
 	if lane.Layout.Serial() {
 		cfg.MaxAckPending = 1
+		if lane.Layout.Single && !lane.Layout.Keyed {
+			cfg.InactiveThreshold = tenureIdle
+		}
 	}
 	if len(lane.filters) == 1 {
 		cfg.FilterSubject = lane.filters[0]

@@ -55,13 +55,19 @@ func (l Layout) In(t *Tenure) Layout {
 // off is not overtaken by those behind it.
 func (l Layout) Serial() bool { return l.Single || l.Ordered }
 
+// merged tells whether one lane reads both the default level and what has no priority. A consumer with two filters looks at
+// every subject of the stream for each message. With few lanes that costs nothing; with one per tenant it costs more than all
+// the rest, so there the two are lanes of their own, merged by sequence as they are taken. Where a tenant's messages are
+// ordered that would not do: a message that somebody else has, or had when they died, holds up its own lane only.
+func (l Layout) merged() bool { return !l.Keyed || l.Ordered }
+
 // Address names the lane that holds a message: a level token and the tenant key.
 type Address struct {
-	// Class is "p0"… or, for messages without a priority, "d". In a queue that does not share fairly, one lane reads both the
-	// default level and what has no priority; its class is the level's.
+	// Class is "p0"… or, for messages without a priority, "d". In a queue without a lane per key, and in one with ordered
+	// keys, one lane reads both the default level and what has no priority; its class is the level's.
 	Class string
 	Level int    // the level it is served at
-	Key   string // "" when unkeyed, and for every message of a queue that does not share fairly
+	Key   string // "" when unkeyed, and for every message of a queue without a lane per key
 }
 
 // Address returns where a message with these subject tokens waits. A level that the queue does not have is served as the
@@ -82,12 +88,10 @@ func (l Layout) Address(classToken, keyToken string) (a Address, ok bool) {
 	if level >= 0 {
 		return Address{Class: Class(level), Level: min(level, l.Levels-1), Key: key}, true
 	}
-	// A consumer with two filters looks at every subject of the stream for each message. With few lanes that costs nothing;
-	// with one per tenant it costs more than all the rest, so there the two are lanes of their own, merged by sequence.
-	if l.Keyed {
-		return Address{Class: defaultClass, Level: l.Default, Key: key}, true
+	if l.merged() {
+		return Address{Class: Class(l.Default), Level: l.Default, Key: key}, true
 	}
-	return Address{Class: Class(l.Default), Level: l.Default}, true
+	return Address{Class: defaultClass, Level: l.Default, Key: key}, true
 }
 
 // AddressOf returns where a message that is published with this level (-1: none) and key will wait.
@@ -96,7 +100,7 @@ func (l Layout) AddressOf(level int, key string) Address {
 	switch {
 	case level >= 0:
 		a = Address{Class: Class(level), Level: min(level, l.Levels-1)}
-	case l.Keyed:
+	case !l.merged():
 		a.Class = NoPriority
 	}
 	if l.Keyed {
@@ -136,7 +140,7 @@ func (n Names) lane(layout Layout, a Address) *Lane {
 	prefix := n.subjectPrefix(layout.Queue)
 	l := &Lane{Address: a, Layout: layout, stream: n.Stream(layout.Queue), name: name}
 	l.filters = []string{prefix + a.Class + "." + token}
-	if !layout.Keyed && a.Class == Class(layout.Default) {
+	if layout.merged() && a.Class == Class(layout.Default) {
 		l.filters = append(l.filters, prefix+defaultClass+"."+token)
 	}
 	l.next = "$JS.API.CONSUMER.MSG.NEXT." + l.stream + "." + l.name
