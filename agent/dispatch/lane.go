@@ -241,9 +241,6 @@ func (c *core) revive(l *lane, reason reason, n int, now time.Time) {
 	if reason == returned {
 		l.head = 1 // it comes ahead of everything
 	}
-	if reason == listed && l.queue.layout.Ordered {
-		l.maybeOut = true // with another agent, or with one that has died
-	}
 	l.doubted = reason == listed || reason == doubted || reason == failed
 	if !l.doubted {
 		l.woken, l.askedAgain = now, false

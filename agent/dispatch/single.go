@@ -13,6 +13,10 @@ import (
 // serialPatience is how long a question to a serial lane may stay open when JetStream may hold one of its messages to be out.
 const serialPatience = 100 * time.Millisecond
 
+// orderedPatience is the same for the lanes of ordered keys, which agents share: what is out, or backs off, may be so with
+// another. An empty lane answers only after it, so it is short.
+const orderedPatience = 5 * time.Millisecond
+
 // standsBy tells whether the queue is not to be taken from because another has its lease, or is about to get it.
 func (c *core) standsBy(q *queue) bool {
 	return q.layout.Single && (q.layout.Tenure == nil || c.handOver[q.layout.Queue])
@@ -167,7 +171,10 @@ func (c *core) noteSerial(l *lane, a broker.Answer, now time.Time) {
 
 // patience is how long the next question to the lane may stay open; 0 is until it is answered.
 func (l *lane) patience() time.Duration {
-	if l.maybeOut && l.queue.layout.Serial() {
+	switch {
+	case l.queue.layout.Ordered:
+		return orderedPatience
+	case l.maybeOut && l.queue.layout.Serial():
 		return serialPatience
 	}
 	return 0

@@ -39,6 +39,7 @@ type world struct {
 	expired      int  // messages that were removed when they were taken
 	emptyTo      int  // pulls of apps that got nothing although something was waiting
 	unkeyed      bool // queues do not share fairly: one lane a level
+	merged       bool // one lane reads the default level and what has no priority
 	// out is what serial lanes have given out and neither got back nor lost, together the most that were out in one queue.
 	out      map[simLane]*broker.Message
 	held     map[string]int
@@ -155,6 +156,9 @@ func (w *world) publish(queue string, level int, key string, weight fairshare.We
 	if level < 0 {
 		level = w.defaultLevel
 		a = broker.Address{Class: broker.NoPriority, Level: level, Key: key}
+		if w.merged {
+			a.Class = broker.Class(level)
+		}
 	}
 	if w.unkeyed {
 		a = broker.Address{Class: broker.Class(level), Level: level}
@@ -289,6 +293,9 @@ func (a *simAgent) Ask(lane *broker.Lane, n int, patience time.Duration) {
 			}
 			l.messages = l.messages[k:]
 			answer.Pending, answer.Short = uint64(len(l.messages)), k < n
+			if k == 0 {
+				back += patience
+			}
 			for _, m := range answer.Messages {
 				m.Lane = lane
 				lane.InHand.Add(1)
