@@ -301,6 +301,7 @@ func (f *Feed) receive(m *nats.Msg) {
 		return
 	}
 	q.left--
+	msg.Asked = q.sent
 	q.answer.Pending = meta.NumPending
 	if taken {
 		q.answer.Messages = append(q.answer.Messages, msg)

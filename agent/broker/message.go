@@ -23,6 +23,7 @@ type Message struct {
 	Data       []byte
 	Compressed bool
 	EnqueuedAt time.Time
+	Asked      time.Time     // when its lane was asked for it; zero when nobody waited for it any more
 	Expires    time.Time     // not to be handed out from then on; zero is never
 	Attempt    int           // 1 for the first try
 	AckWait    time.Duration // after this long without Extend, JetStream hands it to someone else

@@ -18,6 +18,9 @@ type giveBack struct {
 	entry *entry // set for a nack or reject that waits for the outcome
 	// rejected is true when the app wants it in the dead letters.
 	rejected bool
+	// result and since are what the observer is told of the delivery that this was.
+	result Result
+	since  instant
 }
 
 // ending is how the message left its app's hands.
@@ -33,8 +36,8 @@ func (g *giveBack) ending() broker.Ending {
 
 // loseLocked ends a live or finishing delivery without its app's word, and returns what is to be given back. It counts as
 // an attempt once the answer was written.
-func (b *Book) loseLocked(e *entry, f fate, reason string) giveBack {
-	back := giveBack{m: e.m, owner: e.owner, how: broker.Return{Counts: e.counts(), Reason: reason}}
+func (b *Book) loseLocked(e *entry, f fate, how Result, reason string) giveBack {
+	back := giveBack{m: e.m, owner: e.owner, result: how, since: e.since, how: broker.Return{Counts: e.counts(), Reason: reason}}
 	b.closeLocked(e, f, b.now())
 	return back
 }
@@ -108,6 +111,7 @@ func (b *Book) gaveBack(back giveBack, err error) {
 			at = later
 		}
 	}
+	b.backEnded(&back, back.outcome(err))
 	back.owner.Returned(back.m, at)
 	back.owner.Released(back.m, back.ending())
 	if back.entry != nil { // as with an ack: a pull that brought the settlement may need the slot
@@ -162,7 +166,7 @@ func (b *Book) ReturnAll() {
 			continue
 		}
 		e.written = false // a drain is not an attempt
-		backs = append(backs, b.loseLocked(e, fateExpired, "the agent drained"))
+		backs = append(backs, b.loseLocked(e, fateExpired, Drained, "the agent drained"))
 	}
 	b.counts.Drained += uint64(len(backs))
 	b.giveBackLocked(backs)

@@ -39,10 +39,11 @@ type Owner interface {
 
 // Book is the record of all live deliveries of an agent. It is safe for several goroutines.
 type Book struct {
-	broker Broker
-	retry  Retry
-	mint   mint
-	start  time.Time
+	broker   Broker
+	retry    Retry
+	observer Observer // of deliveries; set before the first
+	mint     mint
+	start    time.Time
 
 	stop         chan struct{} // closed by Close
 	loops        sync.WaitGroup
@@ -74,6 +75,7 @@ func New(b Broker, r Retry) *Book {
 	book := &Book{
 		broker:        b,
 		retry:         r,
+		observer:      unobserved{},
 		mint:          newMint(),
 		start:         time.Now(),
 		stop:          make(chan struct{}),

@@ -44,6 +44,7 @@ func (b *Book) buried(back giveBack, why broker.DeadReason, f broker.Finish, err
 		return
 	}
 	back.owner.Released(back.m, back.ending()) // first: a pull that brought the settlement may need the slot
+	b.backEnded(&back, back.result)
 	b.mu.Lock()
 	b.counts.Buried++
 	if e := back.entry; e != nil {

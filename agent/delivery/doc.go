@@ -43,7 +43,7 @@
 //   - A settled token is known for at least ten minutes. At 30,000 deliveries a second that takes less than 10 MiB.
 //   - What was handed out in a tenure that is over is not settled: its app is told, by a session event at once and by the
 //     status lease_lost when it asks. Nothing is handed out in a tenure that is not trusted at that moment.
-//   - No lock is held while a Broker, an Owner or a Retry is called.
+//   - No lock is held while a Broker, an Owner, a Retry or an Observer is called.
 //
 // # Non-guarantees
 //

@@ -16,10 +16,11 @@ const (
 	gone                   // settled, expired, or never written
 )
 
-// entry is one delivery. All fields but id and owner are guarded by the book's lock.
+// entry is one delivery. All fields but id, owner and since are guarded by the book's lock.
 type entry struct {
 	id    uint64
 	owner Owner
+	since instant // when it was handed out
 
 	m        *broker.Message // replaced by Refresh
 	session  *Session        // nil: the lease alone decides

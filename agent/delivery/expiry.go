@@ -53,7 +53,7 @@ func (b *Book) expireLocked(now instant) {
 		if e.session != nil {
 			e.session.tellLocked(api.Event{Event: "revoked", Token: b.mint.token(e.id), Reason: "expired"})
 		}
-		backs = append(backs, b.loseLocked(e, fateExpired, "the lease expired"))
+		backs = append(backs, b.loseLocked(e, fateExpired, Expired, "the lease expired"))
 	}
 	b.counts.Expired += uint64(len(backs))
 	b.giveBackLocked(backs)

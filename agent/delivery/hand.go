@@ -56,7 +56,7 @@ func (b *Book) Hand(owner Owner, msgs []*broker.Message, lease time.Duration, s 
 			continue
 		}
 		e := &entries[i]
-		*e = entry{id: b.memory.issue(now), owner: owner, m: m, session: s, lease: lease, deadline: now + lease, place: absent}
+		*e = entry{id: b.memory.issue(now), owner: owner, since: now, m: m, session: s, lease: lease, deadline: now + lease, place: absent}
 		b.byToken[e.id] = e
 		b.linkLocked(e, now)
 		ds = append(ds, Delivery{Message: m, Deadline: deadline, entry: e})
@@ -69,6 +69,9 @@ func (b *Book) Hand(owner Owner, msgs []*broker.Message, lease time.Duration, s 
 	b.armLocked()
 	b.mu.Unlock()
 	b.nameAll(ds)
+	if len(ds) > 0 {
+		b.observer.Handed(ds)
+	}
 	return ds, nil
 }
 
@@ -125,7 +128,7 @@ func (b *Book) Unwritten(ds []Delivery) {
 	for i := range ds {
 		// An app that knows a token from a torn answer may have settled it: then that is the outcome.
 		if e := ds[i].entry; e.state == live {
-			backs = append(backs, b.loseLocked(e, fateExpired, "the answer could not be written"))
+			backs = append(backs, b.loseLocked(e, fateExpired, Unwritten, "the answer could not be written"))
 		}
 	}
 	b.counts.Unwritten += uint64(len(backs))

@@ -52,7 +52,7 @@ func (e *entry) held() bool {
 func (b *Book) revokeLocked(e *entry) giveBack {
 	b.counts.Revoked++
 	b.tellLostLocked(e)
-	back := b.loseLocked(e, fateLeaseLost, "the queue's lease was lost")
+	back := b.loseLocked(e, fateLeaseLost, Revoked, "the queue's lease was lost")
 	back.how.Counts = broker.NotAnAttempt
 	return back
 }

@@ -100,7 +100,7 @@ func (b *Book) End(s *Session) {
 			e.lost = true
 			continue
 		}
-		backs = append(backs, b.loseLocked(e, fateExpired, "the session ended"))
+		backs = append(backs, b.loseLocked(e, fateExpired, SessionLost, "the session ended"))
 	}
 	clear(s.held)
 	b.counts.SessionsLost += uint64(len(backs))

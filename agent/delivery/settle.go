@@ -152,7 +152,7 @@ func (b *Book) nackLocked(w waiter, e *entry, s *settlement) {
 	w.c.open++
 	b.unlinkLocked(e)
 	e.state, e.settler = returning, w
-	w.c.backs = append(w.c.backs, giveBack{m: e.m, owner: e.owner, how: how, entry: e, rejected: s.result == api.Reject})
+	w.c.backs = append(w.c.backs, giveBack{m: e.m, owner: e.owner, how: how, entry: e, result: resultOf(s.result), since: e.since, rejected: s.result == api.Reject})
 }
 
 // finished takes the outcome of an ack.
@@ -167,11 +167,14 @@ func (b *Book) finished(e *entry, o broker.Finish) {
 	b.mu.Unlock()
 	// The owner hears of it first: a pull that brought the settlement goes on when it is answered, and may need the slot.
 	e.owner.Released(m, broker.Settled)
+	how, first := AlreadyFinished, statusAlreadySettled
+	if o == broker.Finished {
+		how, first = Acked, statusOK
+	}
+	b.ended(m, how, e.since)
 
 	b.mu.Lock()
-	first := statusAlreadySettled
 	if o == broker.Finished {
-		first = statusOK
 		b.counts.Acked++
 	}
 	b.answerLocked(e, first, statusAlreadySettled)
@@ -190,7 +193,7 @@ func (b *Book) unfinishedLocked(e *entry) {
 	}
 	b.answerLocked(e, statusUnavailable, statusUnavailable)
 	if e.lost {
-		b.giveBackLocked([]giveBack{b.loseLocked(e, fateExpired, "lost with an ack whose outcome is unknown")})
+		b.giveBackLocked([]giveBack{b.loseLocked(e, fateExpired, Unknown, "lost with an ack whose outcome is unknown")})
 		return
 	}
 	e.state = live
