@@ -16,6 +16,7 @@ import (
 	"github.com/fairlead/fairlead/agent/delivery"
 	"github.com/fairlead/fairlead/agent/dispatch"
 	"github.com/fairlead/fairlead/agent/group"
+	"github.com/fairlead/fairlead/agent/metrics"
 	"github.com/fairlead/fairlead/agent/probes"
 	"github.com/fairlead/fairlead/agent/socket"
 	"github.com/fairlead/fairlead/config"
@@ -56,6 +57,7 @@ type Agent struct {
 	appListener   *socket.Listener
 	adminListener *socket.Listener
 	probes        *probes.Server // nil without an address for it
+	numbers       *metrics.Metrics
 
 	serving    chan struct{} // closed when the sockets answer
 	drainBegan chan struct{} // closed when nothing more is taken
@@ -77,10 +79,12 @@ func New(cfg *config.Config, o Options) (*Agent, error) {
 	if o.Logger == nil {
 		o.Logger = hclog.NewNullLogger()
 	}
-	return &Agent{
+	a := &Agent{
 		o: o, log: o.Logger, cfg: cfg, capsules: map[string]*dispatch.Capsule{},
 		serving: make(chan struct{}), drainBegan: make(chan struct{}), drained: make(chan struct{}), stopped: make(chan struct{}), fatal: make(chan struct{}),
-	}, nil
+	}
+	a.numbers = newNumbers(a)
+	return a, nil
 }
 
 // Start connects, makes or finds streams and bucket, and opens the sockets. It returns when the sockets answer, which they
@@ -119,6 +123,7 @@ func (a *Agent) start(ctx context.Context) error {
 		return fmt.Errorf("%w: %w", ErrBroker, err)
 	}
 	a.book = delivery.New(a.client, delivery.Backoff{Setting: a.retry})
+	a.book.Observe(a.numbers.Observer())
 	a.client.Live, a.client.Definition = a.book.Refresh, a.definition
 	a.group = group.New(a.client.Bucket(), group.Config{
 		Agent: a.cfg.Agent.ID, Boot: a.client.Boot(),
@@ -379,6 +384,7 @@ func (a *Agent) Stop(ctx context.Context) error {
 
 func (a *Agent) shutDown(ctx context.Context) error {
 	var errs []error
+	a.numbers.Stop()
 	if a.defs != nil {
 		a.defs.stop()
 	}

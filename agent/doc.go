@@ -7,7 +7,7 @@
 //	admin socket ── status, drain          group: heartbeats, definitions in force
 //	             └─ pause, weight, purge    controls: what operators set
 //	                                       leases: who is a queue's single active consumer
-//	TCP          ── /livez, /readyz
+//	TCP          ── /livez, /readyz, /metrics
 //
 // The parts do not know each other; what connects them is here. An [Agent] is started once and stopped once.
 //

@@ -22,23 +22,29 @@ func (e engine) Definition(queue string) (config.Queue, bool) { return e.a.defin
 func (e engine) Publish(ctx context.Context, queue string, p broker.Publication) (broker.Receipt, error) {
 	def, err := e.publishable(queue, p)
 	if err != nil {
+		e.a.numbers.Published(def.Name, broker.Receipt{}, err)
 		return broker.Receipt{}, err
 	}
 	r, err := e.a.client.Publish(ctx, def, p)
 	e.stored(queue, p, r, err)
-	return r, publishError(queue, err)
+	err = publishError(queue, err)
+	e.a.numbers.Published(queue, r, err)
+	return r, err
 }
 
 // PublishAsync implements socket.Publisher.
 func (e engine) PublishAsync(queue string, p broker.Publication, done func(broker.Receipt, error)) {
 	def, err := e.publishable(queue, p)
 	if err != nil {
+		e.a.numbers.Published(def.Name, broker.Receipt{}, err)
 		done(broker.Receipt{}, err)
 		return
 	}
 	e.a.client.PublishAsync(def, p, func(r broker.Receipt, err error) {
 		e.stored(queue, p, r, err)
-		done(r, publishError(queue, err))
+		err = publishError(queue, err)
+		e.a.numbers.Published(queue, r, err)
+		done(r, err)
 	})
 }
 

@@ -1,10 +1,53 @@
 package agent
 
-import "net/http"
+import (
+	"context"
 
-// numbers answers /metrics.
-func (a *Agent) numbers() http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		http.Error(w, "no metrics yet", http.StatusServiceUnavailable)
+	"github.com/fairlead/fairlead/agent/api"
+	"github.com/fairlead/fairlead/agent/broker"
+	"github.com/fairlead/fairlead/agent/delivery"
+	"github.com/fairlead/fairlead/agent/metrics"
+	"github.com/fairlead/fairlead/config"
+)
+
+// newNumbers makes what /metrics shows.
+func newNumbers(a *Agent) *metrics.Metrics {
+	return metrics.New(metrics.Options{
+		Broker: &a.metrics, TopKeys: a.cfg.Metrics.TopKeys, Version: a.o.Version, Queues: a.cfg.Queues, Logger: a.log.Named("metrics"),
 	})
 }
+
+// numbers is the agent behind the interface that package metrics declares.
+type numbers struct{ a *Agent }
+
+// Status implements metrics.Source.
+func (n numbers) Status(ctx context.Context) (*api.AgentStatus, error) { return engine(n).Status(ctx) }
+
+// Ready implements metrics.Source.
+func (n numbers) Ready() error { return n.a.ready() }
+
+// Book implements metrics.Source.
+func (n numbers) Book() delivery.Stats { return n.a.book.Stats() }
+
+// Definitions implements metrics.Source.
+func (n numbers) Definitions() []config.Queue { return n.a.group.Definitions() }
+
+// Held implements metrics.Source.
+func (n numbers) Held(ctx context.Context, def config.Queue, keys int) (held metrics.Held, err error) {
+	client := n.a.client
+	if !client.Connected() {
+		return held, broker.ErrUnavailable
+	}
+	layout := broker.NewLayout(def)
+	if held.Stats, err = client.Stats(ctx, layout, keys); err != nil {
+		return held, err
+	}
+	if held.Delayed, err = client.DelayedCounts(ctx, layout); err != nil {
+		return held, err
+	}
+	held.Dead, err = client.DeadCount(ctx, def.Name)
+	return held, err
+}
+
+// RefusedReload counts a file that could not be read or was not valid, so that Reload was not called.
+func (a *Agent) RefusedReload(err error) { a.numbers.Reloaded(err) }

@@ -20,7 +20,7 @@ func (a *Agent) listenProbes() error {
 	if err != nil {
 		return fmt.Errorf("agent: %w", err)
 	}
-	a.probes = probes.Start(l, probes.Options{Ready: a.ready, Metrics: a.numbers(), Logger: a.log.Named("probes")})
+	a.probes = probes.Start(l, probes.Options{Ready: a.ready, Metrics: a.numbers.Handler(), Logger: a.log.Named("probes")})
 	return nil
 }
 

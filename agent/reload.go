@@ -16,7 +16,9 @@ func (a *Agent) Reload(cfg *config.Config) error {
 	old := a.cfg
 	if fixed := needRestart(old, cfg); len(fixed) > 0 {
 		a.mu.Unlock()
-		return fmt.Errorf("%w: %s cannot change while the agent runs; restart it, or take the change back", ErrReload, strings.Join(fixed, ", "))
+		err := fmt.Errorf("%w: %s cannot change while the agent runs; restart it, or take the change back", ErrReload, strings.Join(fixed, ", "))
+		a.numbers.Reloaded(err)
+		return err
 	}
 	a.cfg = cfg
 	a.mu.Unlock()
@@ -24,6 +26,7 @@ func (a *Agent) Reload(cfg *config.Config) error {
 		a.capsules[c.Name].SetConcurrency(c.Concurrency)
 	}
 	a.group.Reload(cfg.Queues, groupCapsules(cfg))
+	a.numbers.Reloaded(nil)
 	a.log.Info("the file was taken over")
 	return nil
 }

@@ -40,6 +40,9 @@ func (a *Agent) serve() (err error) {
 	a.app.Start()
 	a.admin.Start()
 	close(a.serving)
+	if a.probes != nil {
+		a.numbers.Start(numbers{a})
+	}
 	a.log.Info("ready", "agent", a.cfg.Agent.ID, "version", a.o.Version, "socket", a.cfg.Listen.Socket)
 	return nil
 }

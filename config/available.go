@@ -17,7 +17,6 @@ type pending[T any] struct {
 
 var pendingAgent = []pending[Config]{
 	{"listen.dashboard_http", func(c *Config) bool { return c.Listen.DashboardHTTP != "" }, ""},
-	{"metrics.top_keys", func(c *Config) bool { return c.Metrics.TopKeys > 0 }, "0"},
 }
 
 // There is none of a queue now.

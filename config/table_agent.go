@@ -80,7 +80,7 @@ var logTable = &record[Log]{fields: []field[Log]{
 var metricsTable = &record[Metrics]{fields: []field[Metrics]{
 	propOr("top_keys", func(m *Metrics) *int { return &m.TopKeys },
 		integer[int]{0, 1000}, 0,
-		"How many tenant keys, the busiest ones, may appear in metrics. 0: none."),
+		"How many tenant keys of each queue, those with the most messages, may appear in metrics. 0: none."),
 }}
 
 var readinessTable = &record[Readiness]{fields: []field[Readiness]{

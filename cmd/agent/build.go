@@ -29,6 +29,7 @@ type instance interface {
 	Drain(ctx context.Context) error
 	Stop(ctx context.Context) error
 	Reload(cfg *config.Config) error
+	RefusedReload(err error) // counts a file that is not valid
 	Done() <-chan struct{} // closed when it ended by itself, because of Err
 	Err() error
 }

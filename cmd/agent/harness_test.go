@@ -199,6 +199,8 @@ func (a *fakeAgent) Stop(context.Context) error {
 	return nil
 }
 
+func (a *fakeAgent) RefusedReload(error) {}
+
 func (a *fakeAgent) Reload(cfg *config.Config) error {
 	a.f.note("reload(" + cfg.Agent.ID + ")")
 	return a.f.reloadErr

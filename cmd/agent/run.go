@@ -162,6 +162,8 @@ func (r *runner) reload(agent instance) {
 			cfg.Agent.ID = r.cfg.Agent.ID
 		}
 		err = agent.Reload(cfg)
+	} else {
+		agent.RefusedReload(err)
 	}
 	if err != nil {
 		log.Error("the file was not reloaded, the old configuration stays", "file", r.path, "error", err)
