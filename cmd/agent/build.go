@@ -30,7 +30,7 @@ type instance interface {
 	Stop(ctx context.Context) error
 	Reload(cfg *config.Config) error
 	RefusedReload(err error) // counts a file that is not valid
-	Done() <-chan struct{} // closed when it ended by itself, because of Err
+	Done() <-chan struct{}   // closed when it ended by itself, because of Err
 	Err() error
 }
 
