@@ -33,7 +33,7 @@ func (c *Client) CheckAccess(ctx context.Context, queues []config.Queue, bucket 
 	for _, q := range queues {
 		checks = append(checks,
 			func() []string { return append(c.checkQueue(ctx, q), c.checkSources(ctx, q)...) },
-			func() []string { return c.checkDelays(ctx, q) })
+			func() []string { return append(c.checkDelays(ctx, q), c.checkPermits(ctx, q)...) })
 	}
 	checks = append(checks, func() []string { return c.checkBucket(ctx, bucket) })
 

@@ -177,3 +177,33 @@ func TestCheckAccessRights(t *testing.T) {
 		}
 	}
 }
+
+// The rights of permits are checked where a queue needs them, and the check takes none away.
+func TestCheckAccessOfPermits(t *testing.T) {
+	s := newOutside(t, func(o *server.Options) {
+		o.Users = []*server.User{
+			{Username: "admin", Password: "admin"},
+			{Username: "weak", Password: "weak", Permissions: &server.Permissions{
+				Publish: &server.SubjectPermission{Deny: []string{"fl.slot.>", "$JS.API.STREAM.PURGE.FL_SLOT_orders"}},
+			}},
+		}
+	})
+	s.user = "admin:admin@"
+	strong := s.rig(func(q *config.Queue) { q.ConcurrencyPerKey = 2 })
+	if _, err := strong.js.Publish(within(t), "fl.slot.orders.a.0.somebody", nil); err != nil {
+		t.Fatal(err)
+	}
+	if problems := strong.CheckAccess(within(t), []config.Queue{strong.q}, "fairlead"); problems != nil {
+		t.Errorf("an identity that may everything has problems: %q", problems)
+	}
+	stream, err := strong.js.Stream(within(t), "FL_SLOT_orders")
+	if err != nil || stream.CachedInfo().State.Msgs != 1 {
+		t.Errorf("%d permits after the check: %v", stream.CachedInfo().State.Msgs, err)
+	}
+	s.user = "weak:weak@"
+	weak := connect(t, config.NATS{URLs: []string{s.url()}, Prefix: "fl"})
+	problems := weak.CheckAccess(within(t), []config.Queue{strong.q}, "fairlead")
+	if len(problems) != 2 || !strings.Contains(problems[0], "may not claim permits") || !strings.Contains(problems[1], "may not remove permits of agents that are gone") {
+		t.Errorf("problems are\n%s", strings.Join(problems, "\n"))
+	}
+}
