@@ -213,3 +213,20 @@ func TestMetricsWhileTheBrokerIsAway(t *testing.T) {
 	server.start()
 	a.shows(address, numbers{"fairlead_broker_connected": 1, "fairlead_ready": 1, "fairlead_broker_reconnects_total": 1})
 }
+
+// A noisy neighbour shows without a name: its deliveries are counted apart from those of quiet tenants, who wait less.
+func TestMetricsTellQuietTenantsFromNoisyOnes(t *testing.T) {
+	t.Parallel()
+	address := fmt.Sprintf("127.0.0.1:%d", freePort(t))
+	a := startAgent(t, settings{probes: address, yaml: strings.Replace(countedQueue, "12", "0", 1)})
+	a.batch("jobs", notes(400, "m", note{Key: "loud"})...)
+	for _, key := range []string{"a", "b", "c"} {
+		a.batch("jobs", notes(40, "m", note{Key: key})...)
+	}
+	a.shows(address, numbers{"fairlead_waiting_messages{priority=1,queue=jobs}": 520})
+	a.app("main").take(40, 4)
+	a.shows(address, numbers{
+		"fairlead_wait_seconds{queue=jobs,tenants=noisy}": 10,
+		"fairlead_wait_seconds{queue=jobs,tenants=quiet}": 30,
+	})
+}

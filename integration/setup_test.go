@@ -37,13 +37,14 @@ func TestSetupByOneIdentityAndWorkByAnother(t *testing.T) {
   {user: owner, password: s1}
   {user: worker, password: s2, permissions: {%s}}
 ]}`, documentedRights(t)), nats.UserInfo("owner", "s1"))
+	address := fmt.Sprintf("127.0.0.1:%d", freePort(t))
 	file := func(user, password string) string {
 		secret, path := filepath.Join(dir, password), filepath.Join(dir, user+".yaml")
 		text := fmt.Sprintf(`nats: {url: "%s", user: %s, password_file: %s}
-listen: {socket: %s, probes_http: ""}
+listen: {socket: %s, probes_http: "%s"}
 queues: [{name: orders, priority_levels: 2, fair_share: true, concurrency_per_key: 2}]
 capsules: [{name: main, queues: [orders]}]
-`, server.url, user, secret, filepath.Join(dir, "agent.sock"))
+`, server.url, user, secret, filepath.Join(dir, "agent.sock"), address)
 		for name, content := range map[string]string{secret: password, path: text} {
 			if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
 				t.Fatal(err)
@@ -106,6 +107,7 @@ capsules: [{name: main, queues: [orders]}]
 	if _, err := a.operator().PurgeDead(t.Context(), "orders"); err != nil {
 		t.Error(err)
 	}
+	a.shows(address, numbers{"fairlead_ready": 1, "fairlead_tenants{queue=orders}": 0, "fairlead_dead_letters{queue=orders}": 0, "fairlead_sample_failures_total": 0})
 	a.stop()
 	if log := a.errs.String(); strings.Contains(strings.ToLower(log), "permissions violation") {
 		t.Errorf("a documented right is missing:\n%s", tail(log))
