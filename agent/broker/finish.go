@@ -18,7 +18,7 @@ func (c *Client) admit(m *Message) bool {
 	if left := time.Until(rec.notBefore()); rec.NotBefore != 0 && left > 0 && !expired {
 		c.metrics.HeldBack.Add(1)
 		m.heldUntil = rec.notBefore()
-		c.Return(m, Return{NotBefore: rec.notBefore(), Reason: rec.Error}, func(error) {})
+		c.Return(m, Return{NotBefore: rec.notBefore(), Reason: rec.Error, Dead: rec.Dead}, func(error) {})
 		return false
 	}
 	if c.Live != nil && c.Live(m) {
