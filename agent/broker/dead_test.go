@@ -486,6 +486,41 @@ func TestARingKeepsWhatItEvicts(t *testing.T) {
 	}
 }
 
+// What was about to be evicted, and may be among the dead letters by now, is not handed out any more when nobody says
+// whether it is: it would be both.
+func TestAnEvictionWithoutAnAnswer(t *testing.T) {
+	r := newDeadRig(t, func(q *config.Queue) {
+		ringOf(2, func(*config.Queue) {})(q)
+		q.AckWait, q.DeadLetters.Evicted = 30*time.Second, true
+	})
+	r.fill(1, 1)
+	if err := r.js.DeleteStream(within(t), "FL_DEAD_orders"); err != nil {
+		t.Fatal(err)
+	}
+	silent, err := r.nc.Subscribe("fl.dead.orders.>", func(*nats.Msg) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Publish(within(t), r.q, Publication{Key: "t1", Data: []byte("new")}); !errors.Is(err, ErrUnavailable) {
+		t.Fatalf("published without anybody saying that there is room: %v", err)
+	}
+	if err := silent.Unsubscribe(); err != nil {
+		t.Fatal(err)
+	}
+	r.define(r.q)
+	a := r.asker()
+	until(t, "the eviction is complete", func() bool {
+		for _, m := range a.ask(a.at(1, "t0"), 1).Messages {
+			if string(m.Data) == "1a" {
+				t.Fatal("what was to be evicted was handed out")
+			}
+			r.giveBack(m, Return{})
+		}
+		return len(r.dead()) == 1
+	})
+	r.wantLeft("1b")
+}
+
 // Nobody says whether a dead letter was stored: while that is tried again, JetStream hears of the message and does not give
 // it to somebody else; then the outcome is unknown, and burying again settles it.
 func TestABurialWithoutAnAnswer(t *testing.T) {
@@ -527,6 +562,29 @@ func TestABurialWithoutAnAnswer(t *testing.T) {
 	r.deadLetterOf(seq)
 	if len(r.dead()) != 1 || r.stored() != 0 {
 		t.Errorf("%d dead letters, %d in the queue", len(r.dead()), r.stored())
+	}
+}
+
+// A verdict outlives a lane that is made again, and hands the message out before its time.
+func TestAVerdictOutlivesAnEarlyArrival(t *testing.T) {
+	r := newDeadRig(t, nil)
+	a := r.asker()
+	lane := a.at(0, "a")
+	seq := r.publish(0, "a", "poison").Seq
+	m := a.take(lane, 1)[0]
+	r.giveBack(m, Return{Counts: AnAttempt, NotBefore: time.Now().Add(time.Second), Reason: "boom", Dead: DeadRejected})
+	if err := r.js.DeleteConsumer(within(t), lane.stream, lane.name); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "it arrives before its time", func() bool { return a.ask(lane, 1).Held > 0 })
+	until(t, "it is buried", func() bool {
+		for _, m := range a.ask(lane, 1).Messages {
+			t.Fatalf("%s was handed out, attempt %d", m.Data, m.Attempt)
+		}
+		return len(r.dead()) == 1 && r.stored() == 0
+	})
+	if d := r.deadLetterOf(seq); d.Reason != DeadRejected || d.Attempts != 1 || d.Error != "boom" {
+		t.Errorf("%+v", d)
 	}
 }
 

@@ -234,7 +234,7 @@ func (g *ring) insist(n newcomer) (ack pubAck, err error) {
 		if err = g.makeRoom(n, lacks, size); err == nil {
 			continue
 		}
-		if failures++; failures == writeTries || errors.Is(err, ErrQueueFull) || !g.c.Connected() || g.ctx.Err() != nil {
+		if failures++; failures == writeTries || errors.Is(err, ErrQueueFull) || errors.Is(err, errNotKept) || !g.c.Connected() || g.ctx.Err() != nil {
 			break
 		}
 		// A lane that was lost is made again.
@@ -270,6 +270,10 @@ func (g *ring) lacks(n newcomer, refusal error, try int) (missing, func(*Message
 	}
 	return room.of(size), func(m *Message) int64 { return room.size(m.bytes, m.headed) }, nil
 }
+
+// errNotKept says that what had to go could not be moved to the dead letters, or that nobody said whether it was. Another
+// one is not tried: it could be one more that goes.
+var errNotKept = fmt.Errorf("%w: no room was made", ErrUnavailable)
 
 // failure is what a newcomer's publisher is told when room could not be made: nothing was stored.
 func (g *ring) failure(err error) error {
@@ -356,27 +360,29 @@ func (g *ring) evict(n newcomer, victims []*Message) error {
 	if len(victims) == 0 {
 		return nil
 	}
-	outcomes := make(chan Finish, len(victims))
+	outcomes := make(chan error, len(victims))
 	for _, m := range victims {
-		g.c.bury(n.queue, m, func(f Finish) {
-			switch f {
-			case Finished:
+		g.c.bury(n.queue, m, func(f Finish, err error) {
+			if f == Finished {
 				g.c.metrics.Evicted.Add(g.queue, strconv.Itoa(m.Level))
-			case FinishUnknown:
-				g.c.Return(m, Return{}, func(error) {})
 			}
-			outcomes <- f
+			outcomes <- err
 		})
 	}
-	unknown := false
+	var failed error
 	for range victims {
-		unknown = <-outcomes == FinishUnknown || unknown
+		if err := <-outcomes; err != nil {
+			failed = err
+		}
 	}
 	g.c.seldom.warn("queue "+g.queue+" is full: its oldest messages of the lowest level make room for new ones", "limits", fmt.Sprintf("%+v", n.queue.Limits))
-	if unknown {
-		return fmt.Errorf("%w: no answer to an eviction from %s", ErrUnavailable, g.queue)
+	switch {
+	case failed == nil:
+		return nil
+	case keepsDead(n.queue, DeadEvicted): // not as a FullError: it is the dead letters that are full
+		return fmt.Errorf("%w: what had to go from %s cannot be kept: %v", errNotKept, g.queue, unwrapUnknown(failed))
 	}
-	return nil
+	return fmt.Errorf("%w: no answer to an eviction from %s", ErrUnavailable, g.queue)
 }
 
 // returned hears that an agent has given a message back.
