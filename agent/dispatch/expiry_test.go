@@ -58,6 +58,10 @@ func TestAMessageExpiresOnItsWay(t *testing.T) {
 			if len(w.taken) == 0 || w.taken[len(w.taken)-1].m.Seq != 2 {
 				t.Errorf("pulls of %d, %v left: taken %v", pull, left, w.order())
 			}
+			w.run(time.Second, func() bool { return false })
+			if len(a.core.back) > 0 {
+				t.Errorf("pulls of %d, %v left: counted as on their way back in the end: %v", pull, left, a.core.back)
+			}
 			late += w.late
 		}
 	}

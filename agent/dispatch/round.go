@@ -319,7 +319,7 @@ func (c *core) finishRound(now time.Time) {
 // returnExpired gives back messages whose time was over while they were in hand: whoever takes them next removes them.
 func (c *core) returnExpired(l *lane, now time.Time) {
 	for len(l.hand) > 0 && l.hand[0].Expired(now) {
-		c.eff.giveBack(l.hand[0])
+		c.giveBack(l.hand[0])
 		l.hand[0] = nil
 		l.hand = l.hand[1:]
 	}
