@@ -37,6 +37,7 @@ func (x *exchange) batch() error {
 	// The first byte before the head: a client that waits for "100 Continue" gets it when its body is read.
 	in := bufio.NewReaderSize(pacedBody{x}, 64<<10)
 	if _, err := in.Peek(1); err != nil && !errors.Is(err, io.EOF) {
+		x.heard = true
 		return bodyError(err, x.limits)
 	}
 	x.head(http.StatusOK, api.TypeNDJSON, -1)

@@ -71,6 +71,7 @@ func (x *exchange) readBody(limit int64, tooLarge func() *api.Error) (*body, err
 			return b, nil
 		}
 		if err != nil {
+			x.heard = true
 			return b, bodyError(err, x.limits)
 		}
 		if len(b.data) == cap(b.data) {

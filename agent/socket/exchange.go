@@ -22,6 +22,7 @@ type exchange struct {
 	route *route
 	name  string // of the queue, the capsule or the token in the path, decoded
 	begun bool   // the answer's head was written
+	heard bool   // no more of the body will come
 }
 
 // serve answers one request.
@@ -122,8 +123,15 @@ func (x *exchange) fail(err error) {
 	case http.StatusRequestEntityTooLarge:
 		h["Connection"] = []string{"close"} // rather than read the rest
 	}
+	rest := x.sendsMore(status)
+	if rest {
+		h["Connection"] = []string{"close"}
+	}
 	if e := x.json(status, api.ErrorBody{Error: e}); e != nil {
 		x.log.Error("an answer could not be encoded", "error", e)
+	}
+	if rest {
+		x.hearOut()
 	}
 }
 
@@ -142,6 +150,7 @@ func (x *exchange) awaitBody() {
 
 // bodyDone lets the client be silent again. The HTTP server goes on to read, to notice when it leaves.
 func (x *exchange) bodyDone() {
+	x.heard = true
 	_ = x.rc.SetReadDeadline(time.Time{})
 }
 

@@ -234,6 +234,30 @@ func TestPayloadLimits(t *testing.T) {
 	wantError(t, small.call("POST", "/v1/queues/plain/messages", strings.Repeat("x", 5001)), 413, api.CodePayloadTooLarge)
 }
 
+// A client that looks for the answer only when it has sent everything gets it too, whatever was wrong.
+func TestRefusalsOfLargeBodiesAreSeen(t *testing.T) {
+	r := newRig(t)
+	body := strings.Repeat("x", 8<<20)
+	for _, tt := range []struct {
+		path, head string
+		status     int
+	}{
+		{ordersPath, fmt.Sprintf("Content-Length: %d\r\n\r\n", len(body)), 413},
+		{ordersPath, fmt.Sprintf("Fairlead-Priority: 99\r\nContent-Length: %d\r\n\r\n", len(body)), 400},
+		{"/v1/queues/none/messages", fmt.Sprintf("Content-Length: %d\r\n\r\n", len(body)), 404},
+		{ordersPath, fmt.Sprintf("Transfer-Encoding: chunked\r\n\r\n%x\r\n", len(body)), 413},
+	} {
+		c := r.dial()
+		if _, err := fmt.Fprintf(c, "POST %s HTTP/1.1\r\nHost: x\r\n%s%s", tt.path, tt.head, body); err != nil {
+			t.Errorf("%s: the body could not be sent: %v", tt.head, err)
+		}
+		if s := status(c); s != tt.status {
+			t.Errorf("%s: %d, want %d", tt.head, s, tt.status)
+		}
+		_ = c.Close()
+	}
+}
+
 // A large body arrives whole, whatever pieces it comes in, and its memory is given back.
 func TestLargeBodies(t *testing.T) {
 	r := newRig(t)
