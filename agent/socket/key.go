@@ -2,6 +2,7 @@ package socket
 
 import (
 	"errors"
+	"net/http"
 	"strings"
 
 	"github.com/fairlead/fairlead/agent/api"
@@ -11,14 +12,18 @@ import (
 )
 
 // findKey gives p the key that its queue finds in it, when its publisher gave none. A message without it is unkeyed. One
-// that cannot be used is told: it would share with messages that it has nothing to do with.
-func findKey(q *config.Queue, p *broker.Publication) error {
+// that cannot be used is told: it would share with messages that it has nothing to do with. A header is looked for among
+// the application headers, and then among those of the request, if there is one for the message alone: whoever publishes
+// without knowing of keys may not know of Fairlead's headers either.
+func findKey(q *config.Queue, p *broker.Publication, request http.Header) error {
 	from := q.FairShare.KeyFrom
 	if from == nil || p.Key != "" {
 		return nil
 	}
 	if from.Header != "" {
-		p.Key = p.Headers[strings.ToLower(from.Header)]
+		if p.Key = p.Headers[strings.ToLower(from.Header)]; p.Key == "" {
+			p.Key = strings.Join(request.Values(from.Header), ", ")
+		}
 		return foundKey(checkKey(p.Key), "header "+from.Header)
 	}
 	where := "field " + from.JSON + " of the payload"

@@ -38,7 +38,7 @@ func parseLine(q *config.Queue, line []byte, limit int64) (broker.Publication, e
 	if int64(len(p.Data)) > limit {
 		return p, payloadTooLarge(q.Name, limit)
 	}
-	if err := findKey(q, &p); err != nil {
+	if err := findKey(q, &p, nil); err != nil {
 		return p, err
 	}
 	return p, timing{delay: m.Delay, at: m.At, ttl: m.TTL}.read(&p, q, time.Now())

@@ -54,7 +54,7 @@ func (x *exchange) publish() error {
 		return err
 	}
 	p.Data = b.data
-	if err := findKey(q, &p); err != nil {
+	if err := findKey(q, &p, x.r.Header); err != nil {
 		return err
 	}
 	// The message is here as a whole: a client that leaves now does not take it back.
