@@ -18,6 +18,7 @@ type giveBack struct {
 	entry *entry // set for a nack or reject that waits for the outcome
 	// rejected is true when the app wants it in the dead letters.
 	rejected bool
+	doomed   broker.DeadReason // see entry
 	// result and since are what the observer is told of the delivery that this was.
 	result Result
 	since  instant
@@ -37,7 +38,7 @@ func (g *giveBack) ending() broker.Ending {
 // loseLocked ends a live or finishing delivery without its app's word, and returns what is to be given back. It counts as
 // an attempt once the answer was written.
 func (b *Book) loseLocked(e *entry, f fate, how Result, reason string) giveBack {
-	back := giveBack{m: e.m, owner: e.owner, result: how, since: e.since, how: broker.Return{Counts: e.counts(), Reason: reason}}
+	back := giveBack{m: e.m, owner: e.owner, result: how, since: e.since, how: broker.Return{Counts: e.counts(), Reason: reason}, doomed: e.doomed}
 	b.closeLocked(e, f, b.now())
 	return back
 }

@@ -14,11 +14,14 @@ const (
 	buryPause = time.Second
 )
 
-// verdict tells why a message that goes back is given up instead, or "": its app rejected it, or this was its last attempt.
+// verdict tells why a message that goes back is given up instead, or "": that was said before, its app rejected it, or this
+// was its last attempt.
 func (b *Book) verdict(back *giveBack) broker.DeadReason {
 	switch {
 	case back.how.Dead != "": // it was given up, and could not be buried
 		return ""
+	case back.doomed != "":
+		return back.doomed
 	case back.rejected:
 		return broker.DeadRejected
 	case back.how.Counts == broker.AnAttempt && b.retry.LastAttempt(back.m.Queue, back.m.Attempt):
@@ -68,6 +71,9 @@ func (b *Book) notBuried(back giveBack, why broker.DeadReason, err error) {
 	b.counts.BurialsFailed++
 	nobody := !errors.Is(err, broker.ErrDeadLetters)
 	if e := back.entry; e != nil && nobody && b.reviveLocked(e) {
+		if errors.Is(err, broker.ErrOutcomeUnknown) {
+			e.doomed = why
+		}
 		b.answerLocked(e, statusUnavailable, statusUnavailable)
 		b.armLocked()
 		return

@@ -163,6 +163,42 @@ func TestWhatCannotBeBuried(t *testing.T) {
 	})
 }
 
+// After a burial whose outcome is unknown the message may be among the dead letters: whatever its app does next, but to
+// finish it, it is buried, and not handed out again.
+func TestABurialWithAnUnknownOutcomeIsRepeated(t *testing.T) {
+	for _, lose := range []string{"lease", "session", "drain", "nack", "reject"} {
+		synctest.Test(t, func(t *testing.T) {
+			err := broker.ErrOutcomeUnknown
+			f := &fakeBroker{bury: func(*broker.Message) error { return err }}
+			b, o := New(f, fixed{}), &fakeOwner{}
+			defer b.Close()
+			s := b.OpenSession()
+			d := hand(t, b, o, messages("q", 1, 1), time.Minute, s)
+			b.Written(d)
+			wantStatus(t, "reject", settle(b, d[0].Token, "reject"), api.StatusUnavailable)
+			err = nil
+			switch lose {
+			case "lease":
+				time.Sleep(2 * time.Minute)
+			case "session":
+				b.End(s)
+			case "drain":
+				b.ReturnAll()
+			default:
+				wantStatus(t, lose, settle(b, d[0].Token, lose), api.StatusOK)
+			}
+			waitIdle(t, b)
+			gone := f.gaveUp()
+			if len(f.gaveBack()) != 0 || len(gone) == 0 || gone[len(gone)-1].as.Reason != broker.DeadRejected || b.Stats().Buried != 1 {
+				t.Errorf("%s: given back %s, given up %+v", lose, describe(f.gaveBack()), gone)
+			}
+			if o.slots() != 1 {
+				t.Errorf("%s: %d slots", lose, o.slots())
+			}
+		})
+	}
+}
+
 // A tenure that ends while its message is moved leaves the message to the next holder, and the app is told.
 func TestATenureThatEndsDuringAMove(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

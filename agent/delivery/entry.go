@@ -22,10 +22,13 @@ type entry struct {
 	owner Owner
 	since instant // when it was handed out
 
-	m        *broker.Message // replaced by Refresh
-	session  *Session        // nil: the lease alone decides
-	state    state
-	written  bool // from here on, losing it counts as an attempt
+	m       *broker.Message // replaced by Refresh
+	session *Session        // nil: the lease alone decides
+	state   state
+	written bool // from here on, losing it counts as an attempt
+	// doomed is why it was given up in a burial whose outcome is unknown. It may be among the dead letters: however the app
+	// loses it, or gives it back, it is buried again.
+	doomed   broker.DeadReason
 	lost     bool // its session ended, or the agent drained, while it was being settled
 	lease    time.Duration
 	deadline instant

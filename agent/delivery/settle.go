@@ -152,7 +152,7 @@ func (b *Book) nackLocked(w waiter, e *entry, s *settlement) {
 	w.c.open++
 	b.unlinkLocked(e)
 	e.state, e.settler = returning, w
-	w.c.backs = append(w.c.backs, giveBack{m: e.m, owner: e.owner, how: how, entry: e, result: resultOf(s.result), since: e.since, rejected: s.result == api.Reject})
+	w.c.backs = append(w.c.backs, giveBack{m: e.m, owner: e.owner, how: how, entry: e, result: resultOf(s.result), since: e.since, rejected: s.result == api.Reject, doomed: e.doomed})
 }
 
 // finished takes the outcome of an ack.
