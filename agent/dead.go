@@ -63,7 +63,7 @@ func (e engine) RetryDead(ctx context.Context, queue string, r api.DeadRetry, le
 	}
 	t := &deadRetry{e: e, def: def, level: level, done: api.DeadRetried{Failed: []api.DeadFailed{}}}
 	if r.All {
-		t.all(ctx, r.From, r.Max)
+		t.all(ctx, r)
 	} else {
 		t.some(ctx, r.Seqs)
 	}
@@ -102,9 +102,26 @@ func (t *deadRetry) some(ctx context.Context, seqs []uint64) {
 	}
 }
 
-// all walks along, from a position, as far as there is room.
-func (t *deadRetry) all(ctx context.Context, at uint64, most int) {
-	for n := 0; most == 0 || n < most; n++ {
+// all walks along, from a position, as far as there is room. What dies meanwhile is left: it may be what was just put back,
+// and without end.
+func (t *deadRetry) all(ctx context.Context, r api.DeadRetry) {
+	until, at := r.Until, r.From
+	if until == 0 {
+		var err error
+		if until, err = t.e.a.client.LastDeadLetter(ctx, t.def.Name); err != nil {
+			t.err = brokerError(err)
+			return
+		}
+	}
+	defer func() {
+		if t.done.Next > until {
+			t.done.Next = 0
+		}
+		if t.done.Next > 0 {
+			t.done.Until = until
+		}
+	}()
+	for n := 0; r.Max == 0 || n < r.Max; n++ {
 		d, next, err := t.e.a.client.NextDeadLetter(ctx, t.def.Name, at)
 		if err != nil {
 			if t.done.Next = at; n == 0 {
@@ -112,7 +129,7 @@ func (t *deadRetry) all(ctx context.Context, at uint64, most int) {
 			}
 			return
 		}
-		if d == nil {
+		if d == nil || next > until+1 {
 			t.done.Next = 0
 			return
 		}

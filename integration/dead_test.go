@@ -323,6 +323,39 @@ capsules: [{name: main, queues: [jobs], concurrency: 10}]
 	equal(t, "the rest", strings.Join(data(app.take(3, 3)), " "), "dead2 dead3 dead4")
 }
 
+// All that were there are put back once: what dies again at once does not keep it from ending.
+func TestRetryOfAllEnds(t *testing.T) {
+	t.Parallel()
+	a := startAgent(t, settings{yaml: `
+queues: [{name: jobs}]
+capsules: [{name: main, queues: [jobs], concurrency: 10}]
+`})
+	app := a.app("main")
+	for range 5 {
+		a.publish("jobs", "poison")
+		equal(t, "reject", a.say(app.pull(1, patience)[0], api.Settlement{Result: api.Reject}), api.StatusOK)
+	}
+	r, looked := api.DeadRetry{All: true, Max: 2}, 0
+	for call := 0; ; call++ {
+		done, err := a.operator().RetryDead(t.Context(), "jobs", r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		looked += done.Retried
+		for range done.Retried { // dead again before the next call
+			equal(t, "reject", a.say(app.pull(1, patience)[0], api.Settlement{Result: api.Reject}), api.StatusOK)
+		}
+		if r.From, r.Until = done.Next, done.Until; r.From == 0 {
+			break
+		}
+		if call > 5 {
+			t.Fatal("it does not end")
+		}
+	}
+	equal(t, "put back", looked, 5)
+	equal(t, "dead letters", len(a.dead("jobs")), 5)
+}
+
 // Without dead letters, what is given up is dropped; the definition in force decides, while the agent runs.
 func TestDeadLettersSwitchedOff(t *testing.T) {
 	t.Parallel()

@@ -53,6 +53,8 @@ type DeadRetry struct {
 	// earlier answer's Next says.
 	Max  int    `json:"max,omitempty"`
 	From uint64 `json:"from,omitempty"`
+	// Until goes with From, as an earlier answer gave it: what died after that call is not looked at. 0: what dies after this one.
+	Until uint64 `json:"until,omitempty"`
 }
 
 // DeadRetried answers a retry.
@@ -61,6 +63,8 @@ type DeadRetried struct {
 	Failed  []DeadFailed `json:"failed"`  // are where they were, unless their error says otherwise
 	// Next is where the next call goes on, when Max or a full queue ended this one before the last dead letter; else 0.
 	Next uint64 `json:"next,omitempty"`
+	// Until goes into the next call together with Next.
+	Until uint64 `json:"until,omitempty"`
 }
 
 // DeadFailed is a dead letter that could not be tried again.

@@ -111,26 +111,45 @@ func (c *Client) NextDeadLetter(ctx context.Context, queue string, at uint64) (d
 	}
 }
 
+// LastDeadLetter returns the position of the last dead letter of a queue, as for NextDeadLetter; 0 when there never was one.
+// Errors wrap [ErrUnavailable].
+func (c *Client) LastDeadLetter(ctx context.Context, queue string) (uint64, error) {
+	info, err := c.deadInfo(ctx, queue)
+	if err != nil {
+		return 0, err
+	}
+	return info.State.LastSeq, nil
+}
+
 // DeadCount returns how many dead letters a queue has; 0 when their stream does not exist.
 func (c *Client) DeadCount(ctx context.Context, queue string) (uint64, error) {
+	info, err := c.deadInfo(ctx, queue)
+	if err != nil {
+		return 0, err
+	}
+	return info.State.Messages, nil
+}
+
+// deadInfo looks at the stream of a queue's dead letters; one that does not exist is empty.
+func (c *Client) deadInfo(ctx context.Context, queue string) (*streamInfo, error) {
 	name := c.names.DeadStream(queue)
 	answer, err := permitted(ctx, c, "$JS.API.STREAM.INFO."+name, func(ctx context.Context) ([]byte, error) {
 		return c.api(ctx, "STREAM.INFO."+name, nil)
 	})
 	if err != nil {
-		return 0, fmt.Errorf("broker: dead letters of %s: %w", queue, translate(err))
+		return nil, fmt.Errorf("broker: dead letters of %s: %w", queue, translate(err))
 	}
 	var info streamInfo
 	if err := json.Unmarshal(answer, &info); err != nil {
-		return 0, fmt.Errorf("broker: dead letters of %s: %w", queue, err)
+		return nil, fmt.Errorf("broker: dead letters of %s: %w", queue, err)
 	}
 	switch {
 	case info.Error != nil && info.Error.ErrCode == errStreamNotFound:
-		return 0, nil
+		return &streamInfo{}, nil
 	case info.Error != nil:
-		return 0, fmt.Errorf("broker: dead letters of %s: %w", queue, info.Error)
+		return nil, fmt.Errorf("broker: dead letters of %s: %w", queue, info.Error)
 	}
-	return info.State.Messages, nil
+	return &info, nil
 }
 
 // PurgeDeadLetters deletes all dead letters of a queue and returns how many. Nothing reads their stream through consumers

@@ -135,8 +135,8 @@ func (x *exchange) readRetry() (*api.DeadRetry, error) {
 		return nil, badRequest("say which: %s", hint)
 	case len(r.Seqs) > maxDead:
 		return nil, badRequest("at most %d seqs at a time: name fewer, or use {\"all\":true}", maxDead)
-	case !r.All && (r.Max != 0 || r.From != 0):
-		return nil, badRequest(`"max" and "from" go with "all": remove them`)
+	case !r.All && (r.Max != 0 || r.From != 0 || r.Until != 0):
+		return nil, badRequest(`"max", "from" and "until" go with "all": remove them`)
 	case r.Max < 0:
 		return nil, badRequest(`"max" has to be 1 or more, or 0 for all`)
 	}

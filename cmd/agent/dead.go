@@ -271,7 +271,7 @@ func (a *app) retryDead(ctx context.Context, c *client.Client, queue string, r a
 			full = full || f.Error.Code == api.CodeQueueFull && f.Error.Reason != "max_messages_per_key"
 		}
 		_ = bar.Add(done.Retried + len(done.Failed))
-		if r.From = done.Next; !r.All || r.From == 0 || full {
+		if r.From, r.Until = done.Next, done.Until; !r.All || r.From == 0 || full {
 			break
 		}
 	}
