@@ -43,6 +43,7 @@ type job struct {
 	out, errs  output
 	stop, kill context.CancelFunc
 	done       chan struct{}
+	worker     *Worker
 	sum        Summary
 	err        error
 }
@@ -63,6 +64,7 @@ func start(t *testing.T, agent *clienttest.Agent, script string, change func(*Op
 	if err != nil {
 		t.Fatal(err)
 	}
+	j.worker = w
 	pulling, stop := context.WithCancel(t.Context())
 	running, kill := context.WithCancel(context.Background())
 	j.stop, j.kill = stop, kill
@@ -315,6 +317,11 @@ func TestItSurvivesAnAgentThatGoesAway(t *testing.T) {
 	first.Put(0, "k", "1")
 	j := start(t, first, "cat", func(o *Options) { o.Concurrency = 2 })
 	first.Await(t, "the first ack", func() bool { return len(first.Settled()) == 1 })
+	waitFor(t, "the worker to hear of it", func() bool {
+		acked := 0
+		j.worker.tally(func(s *Summary) { acked = s.Acked })
+		return acked == 1
+	})
 	first.Stop()
 	waitFor(t, "the worker to notice", func() bool { return strings.Contains(j.errs.String(), "trying again") })
 	second, err := clienttest.Start(path)
