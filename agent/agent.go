@@ -57,6 +57,7 @@ type Agent struct {
 	appListener   *socket.Listener
 	adminListener *socket.Listener
 	probes        *probes.Server // nil without an address for it
+	probesTaken   string         // why there is none although the file asks for the default one; set by Start
 	numbers       *metrics.Metrics
 
 	serving    chan struct{} // closed when the sockets answer

@@ -7,6 +7,7 @@ import (
 
 	"github.com/fairlead/fairlead/agent/api"
 	"github.com/fairlead/fairlead/agent/probes"
+	"github.com/fairlead/fairlead/config"
 )
 
 // listenProbes opens the address of probes and metrics, if there is one, and answers on it from now on: an agent that waits
@@ -17,6 +18,12 @@ func (a *Agent) listenProbes() error {
 		return nil
 	}
 	l, err := probes.Listen(address)
+	if errors.Is(err, probes.ErrInUse) && address == config.DefaultProbesHTTP {
+		// Nobody asked for this address: several agents on one host are no reason for all but the first not to work.
+		a.probesTaken = "probes and metrics are switched off: " + address + " is in use; give this agent a listen.probes_http of its own"
+		a.log.Warn(a.probesTaken)
+		return nil
+	}
 	if err != nil {
 		return fmt.Errorf("agent: %w", err)
 	}

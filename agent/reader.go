@@ -64,8 +64,10 @@ func (a *Agent) warnings() []string {
 	w := a.warn
 	a.mu.Unlock()
 	list := append(a.group.Warnings(), a.sources.warnings(a.group.Definitions())...)
-	if w != "" {
-		list = append([]string{w}, list...)
+	for _, own := range []string{a.probesTaken, w} { // of the two, the one that keeps it from working comes first
+		if own != "" {
+			list = append([]string{own}, list...)
+		}
 	}
 	return list
 }

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -143,6 +145,27 @@ func run(t *testing.T, cfg *config.Config) {
 	}
 	if _, err := os.Stat(cfg.Listen.Socket); !os.IsNotExist(err) {
 		t.Error("the socket is there still")
+	}
+}
+
+// The default address of probes is nobody's wish: an agent that finds it taken works without, and says so.
+func TestTheDefaultAddressOfProbesIsTaken(t *testing.T) {
+	if taken, err := net.Listen("tcp", config.DefaultProbesHTTP); err == nil { // else somebody else has it
+		defer taken.Close()
+	}
+	dir := shortDir(t)
+	cfg := settings(t, dir, embedded(dir))
+	cfg.Listen.ProbesHTTP = config.DefaultProbesHTTP
+	a, err := New(cfg, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Start(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = a.Stop(context.Background()) }()
+	if all := strings.Join(a.warnings(), "\n"); !strings.Contains(all, config.DefaultProbesHTTP) || !strings.Contains(all, "listen.probes_http") {
+		t.Errorf("warnings: %q", all)
 	}
 }
 

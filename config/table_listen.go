@@ -12,10 +12,12 @@ import (
 // longestSocket is what fits into the address of a Unix socket on Linux.
 const longestSocket = 107
 
+// DefaultProbesHTTP is the address of probes and metrics of a file that does not name one.
+const DefaultProbesHTTP = "127.0.0.1:9464"
+
 const (
 	defaultSocket    = "/run/fairlead/agent.sock"
 	adminSocketName  = "admin.sock"
-	defaultProbes    = "127.0.0.1:9464"
 	defaultDashboard = "127.0.0.1:9465"
 )
 
@@ -33,7 +35,7 @@ var listenTable = &record[Listen]{
 			"Permission bits of socket, in octal."),
 		prop("admin_socket", func(l *Listen) *string { return &l.AdminSocket }, socketPath,
 			"The operators' socket, always of mode 0600. Default: admin.sock in the folder of socket."),
-		propOr("probes_http", func(l *Listen) *string { return &l.ProbesHTTP }, address, defaultProbes,
+		propOr("probes_http", func(l *Listen) *string { return &l.ProbesHTTP }, address, DefaultProbesHTTP,
 			"host:port of /livez, /readyz and /metrics. In pods :9464. Empty text switches it off."),
 		propOr("dashboard_http", func(l *Listen) *string { return &l.DashboardHTTP }, address, defaultDashboard,
 			"host:port of the dashboard. Empty text switches it off."),
