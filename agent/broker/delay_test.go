@@ -408,6 +408,34 @@ func TestAFullTenantHoldsUpNobody(t *testing.T) {
 	r.due(20)
 }
 
+// A message that the queue's stream does not take is no reason to move the others more slowly.
+func TestATooLargeMessageHoldsUpNobody(t *testing.T) {
+	r := newRig(t, nil)
+	stream, err := r.js.Stream(within(t), r.names.Stream(r.q.Name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := stream.CachedInfo().Config
+	cfg.MaxMsgSize = 1000
+	if _, err := r.js.UpdateStream(within(t), cfg); err != nil {
+		t.Fatal(err)
+	}
+	r.delayed(time.Millisecond, Publication{Data: make([]byte, 2000)})
+	r.due(1)
+	defer r.mover()()
+	begin := time.Now()
+	for i := range 12 { // one by one: after each failure of the mover its wait would double
+		r.delayed(time.Millisecond, Publication{Data: []byte("small")})
+		until(t, "it is moved", func() bool { return r.stored() == uint64(i+1) })
+	}
+	if took := time.Since(begin); took > 15*time.Second {
+		t.Errorf("the others were moved in %v", took)
+	}
+	if n := r.leftDelayed(); n != 1 {
+		t.Errorf("%d are left among the delayed ones", n)
+	}
+}
+
 // What a raw publisher puts among the due messages is moved as well, where it belongs.
 func TestARawDueMessage(t *testing.T) {
 	r := newRig(t, arrivalOrder)

@@ -199,6 +199,11 @@ func (b *moves) failed(d *dueMessage, err error) {
 		_ = d.msg.NakWithDelay(moverPauseMost / 2) // before the next try
 		return
 	}
+	if errors.Is(err, ErrTooLarge) { // nor does this
+		b.m.c.seldom.warn("a delayed message is larger than its queue's stream takes; it waits", "queue", b.m.queue, "handle", d.handle, "error", err)
+		_ = d.msg.NakWithDelay(largePause)
+		return
+	}
 	b.mu.Lock()
 	b.err = err
 	b.mu.Unlock()
