@@ -115,13 +115,13 @@ func (b *Book) gaveBack(back giveBack, err error) {
 	b.backEnded(&back, back.outcome(err))
 	back.owner.Returned(back.m, at)
 	back.owner.Released(back.m, back.ending())
+	b.mu.Lock()
+	b.toldLocked(1)
 	if back.entry != nil { // as with an ack: a pull that brought the settlement may need the slot
-		b.mu.Lock()
 		// A reject that has gone back is not what its app asked for.
 		b.closeNackLocked(back.entry, err, back.rejected)
-		b.mu.Unlock()
 	}
-	b.told(1)
+	b.mu.Unlock()
 }
 
 // closeNackLocked ends a nacked or rejected delivery.

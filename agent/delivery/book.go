@@ -138,13 +138,14 @@ func (b *Book) WaitIdle(ctx context.Context) error {
 
 // told ends the accounting of n messages, after their owners were told.
 func (b *Book) told(n int) {
-	if b.outstanding.Add(int64(-n)) > 0 {
-		return
-	}
 	b.mu.Lock()
-	if b.idle != nil {
+	b.toldLocked(n)
+	b.mu.Unlock()
+}
+
+func (b *Book) toldLocked(n int) {
+	if b.outstanding.Add(int64(-n)) == 0 && b.idle != nil {
 		close(b.idle)
 		b.idle = nil
 	}
-	b.mu.Unlock()
 }

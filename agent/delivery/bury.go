@@ -49,6 +49,7 @@ func (b *Book) buried(back giveBack, why broker.DeadReason, f broker.Finish, err
 	back.owner.Released(back.m, back.ending()) // first: a pull that brought the settlement may need the slot
 	b.backEnded(&back, back.result)
 	b.mu.Lock()
+	b.toldLocked(1)
 	b.counts.Buried++
 	if e := back.entry; e != nil {
 		first := statusOK
@@ -59,7 +60,6 @@ func (b *Book) buried(back giveBack, why broker.DeadReason, f broker.Finish, err
 		b.closeLocked(e, fateSettled, b.now())
 	}
 	b.mu.Unlock()
-	b.told(1)
 }
 
 // notBuried is for a message that was given up and is still in its queue. If nobody could be asked, whoever settled it can

@@ -3,6 +3,7 @@ package delivery
 import (
 	"context"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -168,15 +169,20 @@ func TestWhatCannotBeBuried(t *testing.T) {
 func TestABurialWithAnUnknownOutcomeIsRepeated(t *testing.T) {
 	for _, lose := range []string{"lease", "session", "drain", "nack", "reject"} {
 		synctest.Test(t, func(t *testing.T) {
-			err := broker.ErrOutcomeUnknown
-			f := &fakeBroker{bury: func(*broker.Message) error { return err }}
+			var answers atomic.Bool
+			f := &fakeBroker{bury: func(*broker.Message) error {
+				if answers.Load() {
+					return nil
+				}
+				return broker.ErrOutcomeUnknown
+			}}
 			b, o := New(f, fixed{}), &fakeOwner{}
 			defer b.Close()
 			s := b.OpenSession()
 			d := hand(t, b, o, messages("q", 1, 1), time.Minute, s)
 			b.Written(d)
 			wantStatus(t, "reject", settle(b, d[0].Token, "reject"), api.StatusUnavailable)
-			err = nil
+			answers.Store(true)
 			switch lose {
 			case "lease":
 				time.Sleep(2 * time.Minute)

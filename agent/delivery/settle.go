@@ -177,10 +177,10 @@ func (b *Book) finished(e *entry, o broker.Finish) {
 	if o == broker.Finished {
 		b.counts.Acked++
 	}
+	b.toldLocked(1) // whoever gets the answer finds the message not in flight any more
 	b.answerLocked(e, first, statusAlreadySettled)
 	b.closeLocked(e, fateSettled, b.now())
 	b.mu.Unlock()
-	b.told(1)
 }
 
 // unfinishedLocked makes a delivery live again whose ack had no known outcome, so that its app can ask again; or gives it
