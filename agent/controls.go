@@ -196,10 +196,14 @@ func queueControls(s controls.Settings) (c api.QueueControls) {
 
 // withoutEffect warns of what is set for keys that the queue does not tell apart.
 func withoutEffect(def config.Queue, s controls.Settings) []string {
-	if def.FairShare.Enabled || len(s.Keys)+len(s.Weights) == 0 {
+	paused, weights := len(s.Keys), len(s.Weights)
+	if def.KeysApart() {
+		paused = 0
+	}
+	if def.FairShare.Enabled || paused+weights == 0 {
 		return nil
 	}
-	return []string{fmt.Sprintf("what is set for single keys has no effect (%d paused, %d weights): the queue does not share fairly", len(s.Keys), len(s.Weights))}
+	return []string{fmt.Sprintf("what is set for single keys has no effect (%d paused, %d weights): the queue does not share fairly", paused, weights)}
 }
 
 // keyStat shows a key with what is set for it.
@@ -207,7 +211,7 @@ func (e engine) keyStat(def config.Queue, k broker.KeyStats) api.KeyStat {
 	s := api.KeyStat{Key: k.Key, Waiting: k.Waiting, InFlight: k.InFlight}
 	c, _ := e.a.controls.Get(controls.Thing{Kind: controls.KeyWeight, Queue: def.Name, Key: k.Key})
 	s.Weight, s.From = weightOf(def, c.Weight, k.Key)
-	if def.FairShare.Enabled {
+	if def.KeysApart() {
 		_, s.Paused = e.a.controls.Get(pauseOf(def.Name, &k.Key))
 	}
 	return s

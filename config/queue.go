@@ -142,6 +142,12 @@ func (q Queue) PermitsPerKey() int {
 	return q.ConcurrencyPerKey
 }
 
+// KeysApart tells whether the messages of each key wait by themselves, so that
+// something can be done to those of one key alone.
+func (q Queue) KeysApart() bool {
+	return q.FairShare.Enabled || !q.SingleActiveConsumer && q.PermitsPerKey() > 0
+}
+
 // Hash returns a short hash of the whole definition: 16 hex digits, the same
 // for equal definitions on every machine.
 func (q Queue) Hash() string {

@@ -324,6 +324,33 @@ func TestAPurgeOfATenant(t *testing.T) {
 	equal(t, "left", q.Waiting+q.InFlight+q.Delayed, 0)
 }
 
+// A queue with a cap per key tells its keys apart too: one is paused, the others go on, and it can be purged alone.
+func TestPauseOfACappedKey(t *testing.T) {
+	t.Parallel()
+	a := startAgent(t, settings{yaml: `
+queues: [{name: jobs, concurrency_per_key: 2}]
+capsules: [{name: main, queues: [jobs], concurrency: 10}]
+`})
+	for i := range 3 {
+		a.publish("jobs", fmt.Sprint("a", i), api.HeaderKey, "acme")
+		a.publish("jobs", fmt.Sprint("b", i), api.HeaderKey, "b")
+	}
+	if _, stderr, code := command(t, a, "pause", "jobs", "--key", "acme"); code != 0 {
+		t.Fatal(stderr)
+	}
+	app := a.app("main")
+	for i := range 3 {
+		d := app.pull(1, patience)
+		equal(t, "taken", strings.Join(data(d), " "), fmt.Sprint("b", i))
+		equal(t, "ack", a.say(d[0], api.Settlement{Result: api.Ack}), api.StatusOK)
+	}
+	equal(t, "of the paused one", len(app.pull(1, 500*time.Millisecond)), 0)
+	out, stderr, code := command(t, a, "purge", "jobs", "--key", "acme", "--yes")
+	if code != 0 || !strings.Contains(out, "3") {
+		t.Errorf("purge: exit code %d, %s%s", code, out, stderr)
+	}
+}
+
 // What cannot be done is told, with the exit codes of all commands.
 func TestControlsThatFail(t *testing.T) {
 	t.Parallel()

@@ -27,7 +27,7 @@ const (
 
 // Purge says which waiting messages to remove.
 type Purge struct {
-	Key *string // only this tenant's, in a queue that shares fairly; "" is the unkeyed one; nil: all
+	Key *string // only this tenant's, in a queue that tells keys apart; "" is the unkeyed one; nil: all
 	Max int     // at most so many; 0 is no bound
 	// Until is the newest sequence to remove. 0 is the newest one that is stored at the time of the call, so that a purge ends
 	// while others publish.

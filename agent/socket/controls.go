@@ -60,7 +60,15 @@ func (x *exchange) addressed() (*config.Queue, *string, error) {
 	return q, key, nil
 }
 
-// needsFairShare refuses what can be done to single keys only where lanes tell them apart.
+// needsKeysApart refuses what can be done to single keys only where lanes tell them apart.
+func needsKeysApart(q *config.Queue, key *string, what string) error {
+	if q.KeysApart() {
+		return nil
+	}
+	return needsFairShare(q, key, what)
+}
+
+// needsFairShare refuses what can be done to single keys only where they share.
 func needsFairShare(q *config.Queue, key *string, what string) error {
 	if key == nil || q.FairShare.Enabled {
 		return nil
@@ -77,7 +85,7 @@ func (x *exchange) pause() error {
 	if err != nil {
 		return err
 	}
-	if err := needsFairShare(q, key, "none can be paused"); err != nil {
+	if err := needsKeysApart(q, key, "none can be paused"); err != nil {
 		return err
 	}
 	v, err := x.Controls.Pause(x.r.Context(), x.name, key)
@@ -210,7 +218,7 @@ func (x *exchange) purge() error {
 	if err := x.noBody(); err != nil {
 		return err
 	}
-	if err := needsFairShare(d, key, "none can be purged alone"); err != nil {
+	if err := needsKeysApart(d, key, "none can be purged alone"); err != nil {
 		return err
 	}
 	v, err := x.Controls.Purge(x.r.Context(), x.name, key, most, until)

@@ -145,6 +145,15 @@ func TestKeysWithoutFairShare(t *testing.T) {
 			t.Errorf("%s %s: %d %s", c[0], c[1], a.StatusCode, a.body)
 		}
 	}
+	capped := r.queues["orders"]
+	capped.ConcurrencyPerKey = 2 // each key waits by itself, and has no weight
+	r.queues["orders"] = capped
+	for _, path := range []string{"/v1/queues/orders/keys/a/pause", "/v1/queues/orders/keys/a/purge"} {
+		if a := r.call("POST", path, ""); a.StatusCode != 200 {
+			t.Errorf("%s with a cap per key: %d %s", path, a.StatusCode, a.body)
+		}
+	}
+	wantError(t, r.call("PUT", "/v1/queues/orders/keys/a/weight", `{"weight":2}`), 409, api.CodeNeedsFairShare)
 	r.controlErr = &api.Error{Code: api.CodeBroker, Message: "NATS is away: try again in a moment"}
 	for _, path := range []string{"/v1/queues/orders/pause", "/v1/queues/orders/resume", "/v1/queues/orders/purge"} {
 		wantError(t, r.call("POST", path, ""), 503, api.CodeBroker)
