@@ -370,7 +370,6 @@ func TestControlsThatFail(t *testing.T) {
 		{1, "invalid_key", []string{"pause", "jobs", "--key", strings.Repeat("x", 129)}},
 		{1, "invalid_weight", []string{"weight", "jobs", "acme", "0.0001"}},
 		{2, "above 0, at most 1000", []string{"weight", "jobs", "acme", "1001"}},
-		{2, "say --yes", []string{"purge", "jobs"}},
 	} {
 		if _, stderr, code := command(t, a, c.args...); code != c.code || !strings.Contains(stderr, c.says) {
 			t.Errorf("%q: exit code %d, want %d and %q in %s", c.args, code, c.code, c.says, stderr)

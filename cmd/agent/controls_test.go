@@ -87,7 +87,7 @@ func TestPurgeCommand(t *testing.T) {
 	if waiting, inFlight := agent.Waiting(); waiting != 0 || inFlight != 10 {
 		t.Errorf("%d waiting, %d in flight", waiting, inFlight)
 	}
-	if out := s.must(0, "purge", "default", "--key=", "--yes"); out != "key (unkeyed) of queue default: 0 messages removed\n" {
+	if out := s.must(0, "purge", "default", "--key="); out != "key (unkeyed) of queue default: 0 messages removed\n" {
 		t.Error(out)
 	}
 	if s.errs.String() != "" {

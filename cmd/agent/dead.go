@@ -293,7 +293,11 @@ func (a *app) deadPurgeCommand() *cobra.Command {
 		Args:    cobra.ExactArgs(1),
 	}
 	socket := a.addAdminFlag(command)
+	yes := command.Flags().Bool("yes", false, "do not ask; nobody is asked when stdin is no terminal")
 	command.RunE = func(command *cobra.Command, args []string) error {
+		if !*yes && isTerminal(a.in) && !confirm(a.in, a.errs, "Delete all dead letters of queue "+args[0]+", for good?") {
+			return errNotConfirmed
+		}
 		c, err := socket.connect()
 		if err != nil {
 			return err

@@ -38,12 +38,9 @@ dead letters nor delayed messages.`,
 		Args: cobra.ExactArgs(1),
 	}
 	socket, output, key := a.addAdminFlag(command), addOutputFlag(command), addKeyFlag(command)
-	yes := command.Flags().Bool("yes", false, "do not ask; needed when stdin is no terminal")
+	yes := command.Flags().Bool("yes", false, "do not ask; nobody is asked when stdin is no terminal")
 	command.ValidArgsFunction = completeQueue(socket)
 	command.RunE = func(command *cobra.Command, args []string) error {
-		if !*yes && !isTerminal(a.in) {
-			return usagef("say --yes: stdin is no terminal, so nobody can be asked whether to remove them")
-		}
 		c, err := socket.connect()
 		if err != nil {
 			return err
@@ -53,7 +50,7 @@ dead letters nor delayed messages.`,
 		if err != nil {
 			return err
 		}
-		if !*yes && !confirm(a.in, a.errs, purgeQuestion(args[0], key.value(), waiting)) {
+		if !*yes && isTerminal(a.in) && !confirm(a.in, a.errs, purgeQuestion(args[0], key.value(), waiting)) {
 			return errNotConfirmed
 		}
 		sum, err := a.purgeAll(command.Context(), c, client.PurgeRequest{Queue: args[0], Key: key.value(), Max: purgePiece}, waiting)

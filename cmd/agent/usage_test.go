@@ -133,8 +133,6 @@ func TestUsageErrors(t *testing.T) {
 		{"weight q k NaN", "above 0, at most 1000"},
 		{"weight q k 3 --unset", "not both"},
 		{"purge", "accepts 1 arg(s)"},
-		{"purge q", "say --yes"},
-		{"purge q --key k", "say --yes"},
 		{"delayed", "say which of cancel, list"},
 		{"delayed lst q", "there is no \"lst\""},
 		{"delayed list", "accepts 1 arg(s)"},
