@@ -122,10 +122,9 @@ func TestFilesThatCannotBeRead(t *testing.T) {
 func TestFeaturesToComeAreRefused(t *testing.T) {
 	t.Parallel()
 	said := rejected(t, "later.yaml", `nats: {url: nats://127.0.0.1:4222}
-listen: {socket: /tmp/x.sock}
+listen: {socket: /tmp/x.sock, dashboard_http: "127.0.0.1:9465"}
 queues:
   - name: jobs
-metrics: {top_keys: 5}
 capsules:
   - {name: main, queues: [jobs]}
 `)
