@@ -61,6 +61,7 @@ type Agent struct {
 	numbers       *metrics.Metrics
 
 	serving    chan struct{} // closed when the sockets answer
+	applied    sync.Map      // queue name -> config.Queue that the capsules follow
 	drainBegan chan struct{} // closed when nothing more is taken
 	drained    chan struct{} // closed when the drain is over
 	drain      sync.Once
@@ -215,6 +216,16 @@ func (a *Agent) definition(queue string) (config.Queue, bool) {
 		return config.Queue{}, false
 	}
 	return a.group.Definition(queue)
+}
+
+// followed is the definition that the capsules follow: the one in force, a moment later. It is what publishers and readers
+// go by: a message of a level that the capsules do not know yet would be served as the lowest one.
+func (a *Agent) followed(queue string) (config.Queue, bool) {
+	if applied, ok := a.applied.Load(queue); ok {
+		def, ok := applied.(config.Queue)
+		return def, ok
+	}
+	return a.definition(queue)
 }
 
 // available passes on that a message which somebody returned can be taken from a time on.

@@ -184,6 +184,7 @@ func (d *definer) define(ctx context.Context) error {
 				d.a.capsules[cc.Name].Define(def)
 			}
 		}
+		d.a.applied.Store(def.Name, def)
 	}
 	d.a.roles.review() // a queue may have got a lease, or have none any more
 	return errors.Join(errs...)

@@ -16,7 +16,7 @@ import (
 type engine struct{ a *Agent }
 
 // Definition implements socket.Publisher.
-func (e engine) Definition(queue string) (config.Queue, bool) { return e.a.definition(queue) }
+func (e engine) Definition(queue string) (config.Queue, bool) { return e.a.followed(queue) }
 
 // Publish implements socket.Publisher.
 func (e engine) Publish(ctx context.Context, queue string, p broker.Publication) (broker.Receipt, error) {
@@ -60,7 +60,7 @@ func (e engine) stored(queue string, p broker.Publication, r broker.Receipt, err
 
 // publishable returns the definition that a message is stored under, or why it is refused.
 func (e engine) publishable(queue string, p broker.Publication) (config.Queue, error) {
-	def, ok := e.a.definition(queue)
+	def, ok := e.a.followed(queue)
 	if !ok {
 		return def, unknownQueue(queue)
 	}

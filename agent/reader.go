@@ -108,7 +108,7 @@ func (e engine) summary(def config.Queue, s broker.Stats, delayed []uint64) api.
 
 // Queue implements socket.Reader.
 func (e engine) Queue(ctx context.Context, name string, keys int) (*api.QueueStatus, error) {
-	def, ok := e.a.definition(name)
+	def, ok := e.a.followed(name)
 	if !ok {
 		return nil, unknownQueue(name)
 	}
