@@ -380,7 +380,7 @@ func (g *ring) evict(n newcomer, victims []*Message) error {
 	case failed == nil:
 		return nil
 	case keepsDead(n.queue, DeadEvicted): // not as a FullError: it is the dead letters that are full
-		return fmt.Errorf("%w: what had to go from %s cannot be kept: %v", errNotKept, g.queue, unwrapUnknown(failed))
+		return fmt.Errorf("%w: what had to go from %s cannot be kept: %s", errNotKept, g.queue, unwrapUnknown(failed).Error())
 	}
 	return fmt.Errorf("%w: no answer to an eviction from %s", ErrUnavailable, g.queue)
 }
