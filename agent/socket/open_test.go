@@ -112,9 +112,6 @@ func TestDamagedPayloadsAreRejectedAndNotDelivered(t *testing.T) {
 
 // A pull full of bombs costs about as much memory as one of them is allowed.
 func TestAPullOfBombsHasBoundedMemory(t *testing.T) {
-	if testing.Short() {
-		t.Skip("expands more than a gigabyte, for which the race detector takes minutes")
-	}
 	r := newRig(t)
 	bomb := packed(t, 0, make([]byte, payload.Most+1))
 	const n = 20
