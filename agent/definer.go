@@ -3,10 +3,14 @@ package agent
 import (
 	"context"
 	"errors"
+	"iter"
+	"slices"
 	"sync"
 	"time"
 
+	"github.com/fairlead/fairlead/agent/dispatch"
 	"github.com/fairlead/fairlead/agent/group"
+	"github.com/fairlead/fairlead/config"
 )
 
 // definer puts definitions into effect: bucket, group, then for each queue its stream and the capsules that read it. It
@@ -161,6 +165,7 @@ func (d *definer) define(ctx context.Context) error {
 	d.dirty = map[string]bool{}
 	d.mu.Unlock()
 	var errs []error
+	var defs, leaving []config.Queue
 	for _, def := range d.a.group.Definitions() {
 		if !dirty[def.Name] {
 			continue
@@ -172,20 +177,76 @@ func (d *definer) define(ctx context.Context) error {
 				continue
 			}
 		}
-		for _, cc := range d.a.settings().Capsules {
-			for _, q := range cc.Queues {
-				if q != def.Name {
-					continue
-				}
-				if err := d.a.leases.define(def, cc.Name); err != nil {
-					errs = append(errs, err)
-					d.changed([]string{def.Name})
-				}
-				d.a.capsules[cc.Name].Define(def)
-			}
+		defs = append(defs, def)
+		if d.newLayout(def) {
+			leaving = append(leaving, def)
 		}
-		d.a.applied.Store(def.Name, def)
+	}
+	d.leave(ctx, leaving)
+	for _, def := range defs {
+		if err := d.follow(def); err != nil {
+			errs = append(errs, err)
+			d.changed([]string{def.Name})
+		}
 	}
 	d.a.roles.review() // a queue may have got a lease, or have none any more
 	return errors.Join(errs...)
+}
+
+// newLayout tells whether a queue that agents work on gets other lanes.
+func (d *definer) newLayout(def config.Queue) bool {
+	before, followed := d.a.applied.Load(def.Name)
+	if followed {
+		return before.(config.Queue).Layout() != def.Layout()
+	}
+	return d.a.group.Relaid(def.Name)
+}
+
+// leaveWait is how long an agent waits for what is in flight before it takes a queue's messages through other lanes. Pulls
+// that ask for one round wait through it; they would be told after two seconds that there is nothing.
+const leaveWait = 1500 * time.Millisecond
+
+// leave waits until nothing of these queues is in flight in their former lanes. New lanes begin with the oldest unfinished
+// message, also with one that somebody has in hand; all agents stop taking at the same news, so that what is short is over
+// soon. What takes longer than leaveWait may come again.
+func (d *definer) leave(ctx context.Context, queues []config.Queue) {
+	if len(queues) == 0 {
+		return
+	}
+	for _, def := range queues {
+		for _, c := range d.a.readers(def.Name) {
+			c.Leave(def.Name)
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, leaveWait)
+	defer cancel()
+	for _, def := range queues {
+		if err := d.a.client.AwaitFormerLanes(ctx, def); err != nil {
+			d.a.log.Warn("the queue's lanes change while messages are in flight; those may come again", "queue", def.Name, "cause", err)
+		}
+	}
+}
+
+// follow has the capsules follow a definition.
+func (d *definer) follow(def config.Queue) error {
+	var errs []error
+	for name, c := range d.a.readers(def.Name) {
+		if err := d.a.leases.define(def, name); err != nil {
+			errs = append(errs, err)
+		}
+		c.Define(def)
+	}
+	d.a.applied.Store(def.Name, def)
+	return errors.Join(errs...)
+}
+
+// readers are this agent's capsules that read a queue, by name, in the order of the file.
+func (a *Agent) readers(queue string) iter.Seq2[string, *dispatch.Capsule] {
+	return func(yield func(string, *dispatch.Capsule) bool) {
+		for _, cc := range a.settings().Capsules {
+			if slices.Contains(cc.Queues, queue) && !yield(cc.Name, a.capsules[cc.Name]) {
+				return
+			}
+		}
+	}
 }

@@ -102,7 +102,7 @@ func newest(counts []laneCount) []laneCount {
 // laneAddress is the address of the lane whose consumer has this name, and the fence of its tenure. ok is false for names
 // that are not a lane's, or another layout's.
 func (n Names) laneAddress(layout Layout, name string) (a Address, fence uint64, ok bool) {
-	rest, ok := strings.CutPrefix(name, n.prefix+"-"+layout.hash+"-")
+	rest, ok := strings.CutPrefix(name, n.lanePrefix(layout))
 	if !ok {
 		return Address{}, 0, false
 	}

@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -128,10 +129,16 @@ func (l *Lane) Queue() string { return l.Layout.Queue }
 // Name is the consumer's name: the same in every agent.
 func (l *Lane) Name() string { return l.name }
 
+// lanePrefix begins the names of a layout's lanes, those of all tenures.
+func (n Names) lanePrefix(layout Layout) string { return n.prefix + "-" + layout.hash + "-" }
+
+// isLane tells whether a consumer of a queue's stream is a lane of any layout.
+func (n Names) isLane(consumer string) bool { return strings.HasPrefix(consumer, n.prefix+"-") }
+
 // lane describes the lane at an address.
 func (n Names) lane(layout Layout, a Address) *Lane {
 	token := "*"
-	name := n.prefix + "-" + layout.hash + "-" + layout.Tenure.token() + a.Class
+	name := n.lanePrefix(layout) + layout.Tenure.token() + a.Class
 	if layout.Keyed {
 		// The key came out of a canonical subject, so it encodes.
 		token, _ = EncodeKey(a.Key)

@@ -244,6 +244,12 @@ func (c *Capsule) Define(def config.Queue) {
 	c.applyLocked(def)
 }
 
+// Leave stops taking from a queue whose layout is about to change, until [Capsule.Define] says what it is from then on. Pulls
+// wait meanwhile.
+func (c *Capsule) Leave(queue string) {
+	c.box.put(func(k *core, _ time.Time) { k.leave(queue) })
+}
+
 // SetTenure begins the capsule's tenure of a queue with a single active consumer; nil ends it. A hand-over that was asked
 // for is over with it.
 func (c *Capsule) SetTenure(queue string, t *broker.Tenure) {

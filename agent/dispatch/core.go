@@ -336,6 +336,9 @@ func (c *core) roundIsComplete(p *pull, now time.Time) bool {
 	}
 	complete := true
 	for _, q := range c.queues {
+		if q.leaving {
+			return false // what it has is not known before its new layout is
+		}
 		if q.backsOff || q.controls.paused || c.standsBy(q) {
 			continue // it looks in its own time, or not at all
 		}

@@ -32,6 +32,7 @@ type queue struct {
 	backsOff  bool
 	allowance int
 
+	leaving bool // its layout is about to change: nothing more is taken through this one
 	planned bool // a turn of the round under way is its
 	asked   int  // of its lanes, how many have a question open
 
@@ -228,7 +229,9 @@ func (c *core) idle() bool {
 }
 
 // open tells whether the queue may be picked from.
-func (q *queue) open() bool { return !q.controls.paused && (!q.backsOff || q.allowance > 0) }
+func (q *queue) open() bool {
+	return !q.controls.paused && !q.leaving && (!q.backsOff || q.allowance > 0)
+}
 
 // revive makes the lane believed to have up to n messages, besides those it was believed to have. If it then has none, that
 // is doubted only after good reason to expect some.

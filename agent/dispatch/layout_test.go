@@ -86,3 +86,39 @@ func TestAFailingSweepStopsNobody(t *testing.T) {
 		t.Error("the message was not handed over")
 	}
 }
+
+// Nothing is taken from a queue whose layout is about to change, and pulls wait for the new one: none is told that there is
+// nothing while something waits.
+func TestNothingIsTakenWhileTheLayoutChanges(t *testing.T) {
+	w := newWorld(t, 34)
+	before, after := def("q", 3, 0, true, nil), def("q", 1, 0, true, nil)
+	a := w.agent(4, before)
+	w.run(time.Second, func() bool { return false })
+	a.core.leave("q")
+	for range 3 {
+		w.publish("q", 0, "k", 0)
+	}
+	var got []*broker.Message
+	answered := false
+	a.pull(3, 0, func(ms []*broker.Message) { got, answered = ms, true })
+	w.run(1500*time.Millisecond, func() bool { return answered })
+	if answered || len(w.taken) > 0 {
+		t.Fatalf("answered: %v, taken: %d while the layout changes", answered, len(w.taken))
+	}
+	a.core.define(definition(after), w.now)
+	w.run(3*time.Second, func() bool { return answered })
+	if len(got) != 3 {
+		t.Errorf("%d messages came through the new layout, want 3", len(got))
+	}
+
+	// A change that turns out to be none ends it too.
+	a.core.leave("q")
+	a.core.define(definition(after), w.now)
+	w.publish("q", 0, "k", 0)
+	answered = false
+	a.pull(1, 0, func([]*broker.Message) { answered = true })
+	w.run(3*time.Second, func() bool { return answered })
+	if !answered {
+		t.Error("nothing is taken after a change that was none")
+	}
+}

@@ -162,6 +162,13 @@ func (c *core) forgetLanes(q *queue, now time.Time) {
 	}
 }
 
+// leave stops taking from a queue until its next definition is there. What is in hand is handed out yet.
+func (c *core) leave(name string) {
+	if q := c.queueNamed(name); q != nil {
+		q.leaving = true
+	}
+}
+
 // define sets or replaces the definition of a queue.
 func (c *core) define(def Definition, now time.Time) {
 	c.pending = append(c.pending, def)
@@ -174,6 +181,7 @@ func (c *core) applyChanges(now time.Time) {
 		old := c.queueNamed(def.Layout.Queue)
 		if old != nil && old.layout == def.Layout && old.guard == def.Guard {
 			c.reweigh(old, def)
+			old.leaving = false
 			continue
 		}
 		q := c.newQueue(def)

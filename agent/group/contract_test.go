@@ -235,6 +235,23 @@ func TestTwoAgentsOnARealBucket(t *testing.T) {
 	}
 	second.Reload(definition(1, 3), []group.Capsule{{Name: "work", Queues: []string{"default"}}})
 	until("the higher revision", firstChanged, func() bool { return size(first) == 3 })
+	if first.Relaid("default") || second.Relaid("default") {
+		t.Error("another limit counts as another layout")
+	}
+	shorter := definition(2, 3)
+	shorter[0].Levels, shorter[0].DefaultPriority, shorter[0].LevelNames = 1, 0, nil
+	second.Reload(shorter, []group.Capsule{{Name: "work", Queues: []string{"default"}}})
+	until("the other layout", firstChanged, func() bool { q, _ := first.Definition("default"); return q.Levels == 1 })
+	for !second.Relaid("default") { // it learns of its own write's outcome a moment later
+		select {
+		case <-time.After(time.Millisecond):
+		case <-ctx.Done():
+			t.Fatal("the one that put another layout in force does not know it")
+		}
+	}
+	if first.Relaid("default") {
+		t.Error("the other one thinks that it did")
+	}
 	if err := second.Stop(ctx); err != nil {
 		t.Error(err)
 	}

@@ -163,6 +163,10 @@ func (g *Group) Definitions() []config.Queue {
 	return append([]config.Queue(nil), g.view.Load().definitions...)
 }
 
+// Relaid tells whether this agent has put its definition of a queue in force over one with another layout: others may be
+// working through the former one's lanes at this moment.
+func (g *Group) Relaid(queue string) bool { return g.view.Load().relaid[queue] }
+
 // Peers returns the capsules of the other live agents, by agent and capsule.
 func (g *Group) Peers() []Peer {
 	v := g.view.Load()

@@ -2,6 +2,7 @@ package group
 
 import (
 	"errors"
+	"maps"
 	"time"
 
 	"github.com/fairlead/fairlead/agent/broker"
@@ -64,8 +65,14 @@ func (o *owner) replace(q config.Queue, f *force) {
 		return
 	}
 	o.swaps[q.Name] = true
+	over := f != nil && f.problem == "" && f.queue.Layout() != q.Layout()
 	done := func(_ uint64, err error) {
-		o.g.post(func(o *owner) { o.replaced(q.Name, err) })
+		o.g.post(func(o *owner) {
+			if err == nil && over {
+				o.relaid[q.Name] = true
+			}
+			o.replaced(q.Name, err)
+		})
 	}
 	switch {
 	case f != nil:
@@ -106,7 +113,7 @@ func (o *owner) inUse(i int) (q config.Queue, hash string) {
 
 // publish shows readers the present state, and tells them when it has become another one.
 func (o *owner) publish() {
-	v := &view{peers: livePeers(&o.peers), warnings: o.warnings()}
+	v := &view{peers: livePeers(&o.peers), warnings: o.warnings(), relaid: maps.Clone(o.relaid)}
 	for i := range o.own {
 		q, hash := o.inUse(i)
 		v.definitions = append(v.definitions, q)

@@ -54,8 +54,9 @@ type owner struct {
 	swaps   map[string]bool
 	// stuck are queues without a record whose deleted one has left a mark on which compare-and-set fails.
 	stuck   map[string]bool
-	dirty   bool // decisions and picture are to be made anew
-	settled bool // decided is closed
+	relaid  map[string]bool // see [Group.Relaid]
+	dirty   bool            // decisions and picture are to be made anew
+	settled bool            // decided is closed
 	warned  map[string]bool
 }
 
@@ -64,7 +65,7 @@ func newOwner(g *Group) *owner {
 	_, _ = h.Write([]byte(g.cfg.Agent + "\x00" + g.cfg.Boot))
 	o := &owner{
 		g: g, rnd: rand.New(rand.NewPCG(h.Sum64(), 1)),
-		force: map[string]*force{}, swaps: map[string]bool{}, stuck: map[string]bool{}, warned: map[string]bool{},
+		force: map[string]*force{}, swaps: map[string]bool{}, stuck: map[string]bool{}, relaid: map[string]bool{}, warned: map[string]bool{},
 	}
 	o.peers = roster{staleAfter: g.cfg.StaleAfter, forgetAge: forgetAge + time.Duration(o.rnd.Int64N(int64(forgetJitter)))}
 	return o

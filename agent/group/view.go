@@ -31,6 +31,7 @@ type view struct {
 	peers       []seenPeer
 	own         []Capsule // those with demand
 	warnings    []string
+	relaid      map[string]bool // queues, see [Group.Relaid]
 }
 
 type seenPeer struct {
