@@ -154,7 +154,11 @@ func (a *Agent) start(ctx context.Context) error {
 			return ctx.Err()
 		}
 		if c := a.client.Connection(); c.Connected {
-			a.log.Warn("starting before everything is set up in NATS: pulls wait until it is")
+			missing := "this agent makes it as soon as it can"
+			if a.o.NoSetup {
+				missing = "run setup with an identity that may make streams: this agent does not (--no-setup)"
+			}
+			a.log.Warn("starting before everything is set up in NATS: pulls wait until it is", "missing", missing)
 		} else {
 			a.log.Warn("starting without NATS: publishes are refused and pulls wait until it is there", "error", c.LastError)
 		}

@@ -2,8 +2,6 @@ package broker
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -17,30 +15,11 @@ func (c *Client) ensureDeadStream(ctx context.Context, q config.Queue) error {
 	if !q.DeadLetters.Enabled {
 		return nil
 	}
-	name := c.names.DeadStream(q.Name)
-	stream, err := c.stream(ctx, name)
-	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		stream, err = c.createStream(ctx, c.deadStreamConfig(q))
-		if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
-			stream, err = c.stream(ctx, name) // another agent was faster
-		}
-	}
-	if err != nil {
-		return fmt.Errorf("broker: stream %s: %w", name, translate(err))
-	}
-	have := stream.CachedInfo().Config
-	if have.Retention != jetstream.LimitsPolicy {
-		return fmt.Errorf("broker: stream %s exists with %s retention, not made by Fairlead: rename the queue or remove the stream", name, have.Retention)
-	}
-	want, same := c.mergeDeadStream(have, q)
-	if same {
-		return nil
-	}
-	if _, err := c.updateStream(ctx, want); err != nil {
-		return fmt.Errorf("broker: stream %s cannot be changed to what the file says: %w", name, translate(err))
-	}
-	c.log.Info("stream changed to its definition", "queue", q.Name, "stream", name)
-	return nil
+	return c.ensure(ctx, streamPlan{
+		queue: q.Name,
+		fresh: func() jetstream.StreamConfig { return c.deadStreamConfig(q) },
+		merge: func(have jetstream.StreamConfig) (jetstream.StreamConfig, bool) { return c.mergeDeadStream(have, q) },
+	})
 }
 
 // deadStreamConfig is the stream of a queue's dead letters. It has no limit but the age; one that an operator sets refuses
@@ -51,7 +30,6 @@ func (c *Client) deadStreamConfig(q config.Queue) jetstream.StreamConfig {
 		Description:  "Fairlead dead letters of queue " + q.Name,
 		Subjects:     []string{c.names.deadPrefix(q.Name) + ">"},
 		Retention:    jetstream.LimitsPolicy,
-		Storage:      jetstream.FileStorage,
 		Replicas:     max(q.Storage.Replicas, 1),
 		Discard:      jetstream.DiscardNew,
 		MaxAge:       deadAge(q),
@@ -62,12 +40,7 @@ func (c *Client) deadStreamConfig(q config.Queue) jetstream.StreamConfig {
 		AllowDirect:  true,
 		Duplicates:   deadWindow(q),
 	}
-	if q.Storage.Type == "memory" {
-		cfg.Storage = jetstream.MemoryStorage
-	}
-	if q.Storage.Compression == "s2" && cfg.Storage == jetstream.FileStorage {
-		cfg.Compression = jetstream.S2Compression
-	}
+	cfg.Storage, cfg.Compression = storage(q)
 	return cfg
 }
 

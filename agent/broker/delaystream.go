@@ -20,32 +20,15 @@ const (
 
 // ensureDelayStream makes the stream of a queue's delayed messages, or brings it to what the definition says.
 func (c *Client) ensureDelayStream(ctx context.Context, q config.Queue) error {
-	name := c.names.DelayStream(q.Name)
-	stream, err := c.stream(ctx, name)
-	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		want := c.delayStreamConfig(q)
-		want.FirstSeq = uint64(time.Now().UnixMicro()) // sequences never start again
-		stream, err = c.createStream(ctx, want)
-		if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
-			stream, err = c.stream(ctx, name) // another agent was faster
-		}
-	}
-	if err != nil {
-		return fmt.Errorf("broker: stream %s: %w", name, translate(err))
-	}
-	have := stream.CachedInfo().Config
-	if have.Retention != jetstream.LimitsPolicy {
-		return fmt.Errorf("broker: stream %s exists with %s retention, not made by Fairlead: rename the queue or remove the stream", name, have.Retention)
-	}
-	want, same := c.mergeDelayStream(have, q)
-	if same {
-		return nil
-	}
-	if _, err := c.updateStream(ctx, want); err != nil {
-		return fmt.Errorf("broker: stream %s cannot be changed to what the file says: %w", name, translate(err))
-	}
-	c.log.Info("stream changed to its definition", "queue", q.Name, "stream", name)
-	return nil
+	return c.ensure(ctx, streamPlan{
+		queue: q.Name,
+		fresh: func() jetstream.StreamConfig {
+			want := c.delayStreamConfig(q)
+			want.FirstSeq = uint64(time.Now().UnixMicro()) // sequences never start again
+			return want
+		},
+		merge: func(have jetstream.StreamConfig) (jetstream.StreamConfig, bool) { return c.mergeDelayStream(have, q) },
+	})
 }
 
 // delayStreamConfig is the stream of a queue's delayed messages. It has no limit: those of the queue apply when a message
@@ -56,7 +39,6 @@ func (c *Client) delayStreamConfig(q config.Queue) jetstream.StreamConfig {
 		Description:       "Fairlead delayed messages of queue " + q.Name,
 		Subjects:          []string{c.names.delayPrefix(q.Name) + ">"},
 		Retention:         jetstream.LimitsPolicy,
-		Storage:           jetstream.FileStorage,
 		Replicas:          max(q.Storage.Replicas, 1),
 		Duplicates:        q.DedupWindow,
 		Discard:           jetstream.DiscardOld,
@@ -69,12 +51,7 @@ func (c *Client) delayStreamConfig(q config.Queue) jetstream.StreamConfig {
 		AllowRollup:       true,
 		AllowMsgSchedules: true,
 	}
-	if q.Storage.Type == "memory" {
-		cfg.Storage = jetstream.MemoryStorage
-	}
-	if q.Storage.Compression == "s2" && cfg.Storage == jetstream.FileStorage {
-		cfg.Compression = jetstream.S2Compression
-	}
+	cfg.Storage, cfg.Compression = storage(q)
 	return cfg
 }
 

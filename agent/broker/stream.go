@@ -34,37 +34,76 @@ func (c *Client) EnsureStream(ctx context.Context, q config.Queue) error {
 }
 
 func (c *Client) ensureStream(ctx context.Context, q config.Queue) error {
-	name := c.names.Stream(q.Name)
-	stream, err := c.stream(ctx, name)
+	return c.ensure(ctx, streamPlan{
+		queue: q.Name,
+		fresh: func() jetstream.StreamConfig {
+			want := c.streamConfig(q)
+			// Sequences never start again, also not when the stream is deleted and made anew: they identify messages in the
+			// records of attempts and in what was handed to applications.
+			want.FirstSeq = uint64(time.Now().UnixMicro())
+			return want
+		},
+		merge: func(have jetstream.StreamConfig) (jetstream.StreamConfig, bool) {
+			want := mergeConfig(have, c.streamConfig(q))
+			return want, sameConfig(have, want)
+		},
+		before: func(have *jetstream.StreamInfo, want jetstream.StreamConfig) error {
+			return c.goOn(ctx, have, want.Sources)
+		},
+	})
+}
+
+// streamPlan says what one of a queue's streams is to be.
+type streamPlan struct {
+	queue string
+	fresh func() jetstream.StreamConfig                                              // when there is none yet
+	merge func(have jetstream.StreamConfig) (want jetstream.StreamConfig, same bool) // what one that is there becomes
+	// before is called before a stream is changed; nil is nothing to do.
+	before func(have *jetstream.StreamInfo, want jetstream.StreamConfig) error
+}
+
+// ensure makes a stream, or brings it to what the plan says.
+func (c *Client) ensure(ctx context.Context, p streamPlan) error {
+	fresh := p.fresh()
+	stream, err := c.stream(ctx, fresh.Name)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		want := c.streamConfig(q)
-		// Sequences never start again, also not when the stream is deleted and made anew: they identify messages in the
-		// records of attempts and in what was handed to applications.
-		want.FirstSeq = uint64(time.Now().UnixMicro())
-		stream, err = c.createStream(ctx, want)
+		stream, err = c.createStream(ctx, fresh)
 		if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
-			stream, err = c.stream(ctx, name) // another agent was faster
+			stream, err = c.stream(ctx, fresh.Name) // another agent was faster
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("broker: stream %s: %w", name, translate(err))
+		return fmt.Errorf("broker: stream %s: %w", fresh.Name, translate(err))
 	}
-	have := stream.CachedInfo().Config
-	if have.Retention != jetstream.LimitsPolicy {
-		return fmt.Errorf("broker: stream %s exists with %s retention, not made by Fairlead: rename the queue or remove the stream", name, have.Retention)
+	have := stream.CachedInfo()
+	if have.Config.Retention != jetstream.LimitsPolicy {
+		return fmt.Errorf("broker: stream %s exists with %s retention, not made by Fairlead: rename the queue or remove the stream", fresh.Name, have.Config.Retention)
 	}
-	want := mergeConfig(have, c.streamConfig(q))
-	if sameConfig(have, want) {
+	want, same := p.merge(have.Config)
+	if same {
 		return nil
 	}
-	if err := c.goOn(ctx, stream.CachedInfo(), want.Sources); err != nil {
-		return fmt.Errorf("broker: stream %s: %w", name, translate(err))
+	if p.before != nil {
+		if err := p.before(have, want); err != nil {
+			return fmt.Errorf("broker: stream %s: %w", fresh.Name, translate(err))
+		}
 	}
 	if _, err := c.updateStream(ctx, want); err != nil {
-		return fmt.Errorf("broker: stream %s cannot be changed to what the file says: %w", name, translate(err))
+		return fmt.Errorf("broker: stream %s cannot be changed to what the file says: %w", fresh.Name, translate(err))
 	}
-	c.log.Info("stream changed to its definition", "queue", q.Name, "stream", name)
+	c.log.Info("stream changed to its definition", "queue", p.queue, "stream", fresh.Name)
 	return nil
+}
+
+// storage is where a queue's streams keep their messages.
+func storage(q config.Queue) (jetstream.StorageType, jetstream.StoreCompression) {
+	switch {
+	case q.Storage.Type == "memory":
+		return jetstream.MemoryStorage, jetstream.NoCompression
+	case q.Storage.Compression == "s2":
+		return jetstream.FileStorage, jetstream.S2Compression
+	}
+	return jetstream.FileStorage, jetstream.NoCompression
 }
 
 // streamConfig is the stream of a definition.
@@ -93,12 +132,7 @@ func (c *Client) streamConfig(q config.Queue) jetstream.StreamConfig {
 		},
 	}
 	cfg.Sources = c.names.sources(q)
-	if q.Storage.Type == "memory" {
-		cfg.Storage = jetstream.MemoryStorage
-	}
-	if q.Storage.Compression == "s2" && cfg.Storage == jetstream.FileStorage {
-		cfg.Compression = jetstream.S2Compression
-	}
+	cfg.Storage, cfg.Compression = storage(q)
 	if n := q.Limits.MaxMessagesPerKey; n > 0 {
 		cfg.MaxMsgsPerSubject = n
 		cfg.DiscardNewPerSubject = true

@@ -53,21 +53,13 @@ func (a *app) deadListCommand() *cobra.Command {
 		if *limit < 1 {
 			return usagef("--max has to be 1 or more")
 		}
-		c, err := socket.connect()
+		list, err := ask(command.Context(), socket, func(ctx context.Context, c *client.Client) (*api.DeadList, error) {
+			return c.Dead(ctx, args[0], *limit)
+		})
 		if err != nil {
 			return err
 		}
-		defer c.Close()
-		ctx, cancel := readTimeout(command.Context())
-		defer cancel()
-		list, err := c.Dead(ctx, args[0], *limit)
-		if err != nil {
-			return err
-		}
-		if output.json() {
-			return writeJSON(a.out, list)
-		}
-		return printDead(a.out, list, time.Now())
+		return show(a, output, list, func(w io.Writer, l *api.DeadList) error { return printDead(w, l, time.Now()) })
 	}
 	return command
 }
@@ -107,14 +99,9 @@ for byte.`,
 		if err != nil {
 			return err
 		}
-		c, err := socket.connect()
-		if err != nil {
-			return err
-		}
-		defer c.Close()
-		ctx, cancel := readTimeout(command.Context())
-		defer cancel()
-		d, err := c.DeadLetter(ctx, args[0], seqs[0])
+		d, err := ask(command.Context(), socket, func(ctx context.Context, c *client.Client) (*api.DeadLetter, error) {
+			return c.DeadLetter(ctx, args[0], seqs[0])
+		})
 		switch {
 		case err != nil:
 			return err
@@ -298,14 +285,7 @@ func (a *app) deadPurgeCommand() *cobra.Command {
 		if !*yes && isTerminal(a.in) && !confirm(a.in, a.errs, "Delete all dead letters of queue "+args[0]+", for good?") {
 			return errNotConfirmed
 		}
-		c, err := socket.connect()
-		if err != nil {
-			return err
-		}
-		defer c.Close()
-		ctx, cancel := readTimeout(command.Context())
-		defer cancel()
-		n, err := c.PurgeDead(ctx, args[0])
+		n, err := ask(command.Context(), socket, func(ctx context.Context, c *client.Client) (uint64, error) { return c.PurgeDead(ctx, args[0]) })
 		if err != nil {
 			return err
 		}

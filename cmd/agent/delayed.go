@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -9,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/fairlead/fairlead/agent/api"
+	"github.com/fairlead/fairlead/agent/client"
 )
 
 func (a *app) delayedCommand() *cobra.Command {
@@ -39,21 +41,13 @@ func (a *app) delayedListCommand() *cobra.Command {
 		if *limit < 1 {
 			return usagef("--max has to be 1 or more")
 		}
-		c, err := socket.connect()
+		list, err := ask(command.Context(), socket, func(ctx context.Context, c *client.Client) (*api.DelayedList, error) {
+			return c.Delayed(ctx, args[0], *limit)
+		})
 		if err != nil {
 			return err
 		}
-		defer c.Close()
-		ctx, cancel := readTimeout(command.Context())
-		defer cancel()
-		list, err := c.Delayed(ctx, args[0], *limit)
-		if err != nil {
-			return err
-		}
-		if output.json() {
-			return writeJSON(a.out, list)
-		}
-		return printDelayed(a.out, list, time.Now())
+		return show(a, output, list, func(w io.Writer, l *api.DelayedList) error { return printDelayed(w, l, time.Now()) })
 	}
 	return command
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -47,28 +48,24 @@ func (a *app) onOff(command *cobra.Command, call func(context.Context, *client.C
 	socket, output, key := a.addAdminFlag(command), addOutputFlag(command), addKeyFlag(command)
 	command.ValidArgsFunction = completeQueue(socket)
 	command.RunE = func(command *cobra.Command, args []string) error {
-		c, err := socket.connect()
+		p, err := ask(command.Context(), socket, func(ctx context.Context, c *client.Client) (*api.Paused, error) {
+			return call(ctx, c, args[0], key.value())
+		})
 		if err != nil {
 			return err
 		}
-		defer c.Close()
-		ctx, cancel := readTimeout(command.Context())
-		defer cancel()
-		p, err := call(ctx, c, args[0], key.value())
-		if err != nil {
-			return err
-		}
-		if output.json() {
-			return writeJSON(a.out, p)
-		}
-		state := "is not paused"
-		if p.Paused {
-			state = "is paused"
-		}
-		_, err = fmt.Fprintf(a.out, "%s %s\n", controlName(p.Queue, p.Key), state)
-		return err
+		return show(a, output, p, printPaused)
 	}
 	return command
+}
+
+func printPaused(w io.Writer, p *api.Paused) error {
+	state := "is not paused"
+	if p.Paused {
+		state = "is paused"
+	}
+	_, err := fmt.Fprintf(w, "%s %s\n", controlName(p.Queue, p.Key), state)
+	return err
 }
 
 // keyFlag is a tenant key that may be absent, and may be the key of messages without one.

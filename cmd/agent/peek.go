@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/base64"
 	"io"
 	"time"
@@ -28,25 +29,15 @@ func (a *app) peekCommand() *cobra.Command {
 		if *limit < 1 {
 			return usagef("--max has to be 1 or more")
 		}
-		c, err := socket.connect()
-		if err != nil {
-			return err
-		}
-		defer c.Close()
 		r := client.PeekRequest{Queue: args[0], Max: *limit, Priority: *priority}
 		if command.Flags().Changed("key") {
 			r.Key = key
 		}
-		ctx, cancel := readTimeout(command.Context())
-		defer cancel()
-		list, err := c.Peek(ctx, r)
+		list, err := ask(command.Context(), socket, func(ctx context.Context, c *client.Client) (*api.PeekList, error) { return c.Peek(ctx, r) })
 		if err != nil {
 			return err
 		}
-		if output.json() {
-			return writeJSON(a.out, list)
-		}
-		return printPeeked(a.out, list, time.Now())
+		return show(a, output, list, func(w io.Writer, l *api.PeekList) error { return printPeeked(w, l, time.Now()) })
 	}
 	return command
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"strings"
@@ -8,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/fairlead/fairlead/agent/api"
+	"github.com/fairlead/fairlead/agent/client"
 )
 
 func (a *app) queuesCommand() *cobra.Command {
@@ -28,31 +30,20 @@ func (a *app) queuesCommand() *cobra.Command {
 		if *keys < 1 {
 			return usagef("--keys has to be 1 or more")
 		}
-		c, err := socket.connect()
-		if err != nil {
-			return err
-		}
-		defer c.Close()
-		ctx, cancel := readTimeout(command.Context())
-		defer cancel()
 		if len(args) == 1 {
-			queue, err := c.Queue(ctx, args[0], *keys)
+			queue, err := ask(command.Context(), socket, func(ctx context.Context, c *client.Client) (*api.QueueStatus, error) {
+				return c.Queue(ctx, args[0], *keys)
+			})
 			if err != nil {
 				return err
 			}
-			if output.json() {
-				return writeJSON(a.out, queue)
-			}
-			return printQueue(a.out, queue)
+			return show(a, output, queue, printQueue)
 		}
-		list, err := c.Queues(ctx)
+		list, err := ask(command.Context(), socket, func(ctx context.Context, c *client.Client) (*api.QueueList, error) { return c.Queues(ctx) })
 		if err != nil {
 			return err
 		}
-		if output.json() {
-			return writeJSON(a.out, list)
-		}
-		return printQueues(a.out, list)
+		return show(a, output, list, printQueues)
 	}
 	return command
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/fairlead/fairlead/agent/api"
+	"github.com/fairlead/fairlead/agent/client"
 )
 
 func (a *app) statusCommand() *cobra.Command {
@@ -21,21 +23,11 @@ func (a *app) statusCommand() *cobra.Command {
 	}
 	socket, output := a.addSocketFlag(command), addOutputFlag(command)
 	command.RunE = func(command *cobra.Command, _ []string) error {
-		c, err := socket.connect()
+		status, err := ask(command.Context(), socket, func(ctx context.Context, c *client.Client) (*api.AgentStatus, error) { return c.Status(ctx) })
 		if err != nil {
 			return err
 		}
-		defer c.Close()
-		ctx, cancel := readTimeout(command.Context())
-		defer cancel()
-		status, err := c.Status(ctx)
-		if err != nil {
-			return err
-		}
-		if output.json() {
-			return writeJSON(a.out, status)
-		}
-		return printStatus(a.out, status)
+		return show(a, output, status, printStatus)
 	}
 	return command
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -32,24 +33,18 @@ survives restarts; --unset takes it back.`,
 		if err != nil {
 			return err
 		}
-		c, err := socket.connect()
+		w, err := ask(command.Context(), socket, call)
 		if err != nil {
 			return err
 		}
-		defer c.Close()
-		ctx, cancel := readTimeout(command.Context())
-		defer cancel()
-		w, err := call(ctx, c)
-		if err != nil {
-			return err
-		}
-		if output.json() {
-			return writeJSON(a.out, w)
-		}
-		_, err = fmt.Fprintf(a.out, "%s has weight %v, %s\n", controlName(w.Queue, &w.Key), w.Weight, weightSource(w))
-		return err
+		return show(a, output, w, printWeight)
 	}
 	return command
+}
+
+func printWeight(out io.Writer, w *api.KeyWeight) error {
+	_, err := fmt.Fprintf(out, "%s has weight %v, %s\n", controlName(w.Queue, &w.Key), w.Weight, weightSource(w))
+	return err
 }
 
 // weightCall is what the arguments ask for.
