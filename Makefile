@@ -2,7 +2,7 @@
 .DEFAULT_GOAL := help
 GOLANGCI := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 
-.PHONY: help build run demo test short race fuzz lint bench ci clean
+.PHONY: help build run demo docs test short race fuzz lint bench ci clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -15,6 +15,9 @@ run: ## start an agent with an embedded server
 
 demo: ## show order and shares
 	go run ./cmd/agent demo
+
+docs: ## generate the pages that are made of the code
+	go generate ./config
 
 test: ## all tests, the real binary included
 	go test ./...

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 
@@ -60,6 +61,20 @@ func (l list[V]) schema() object {
 	return object{"type": []string{"array", "null"}, "items": l.item.schema(), "minItems": l.low, "maxItems": l.high}
 }
 
+func (l list[V]) words() (string, string) {
+	_, bounds := l.item.words()
+	count := fmt.Sprintf("%d to %d items", l.low, l.high)
+	if l.low == 0 {
+		count = fmt.Sprintf("up to %d items", l.high)
+	}
+	if bounds != "" {
+		count += ", each " + bounds
+	}
+	return "list of " + l.ofWhat, count
+}
+
+func (l list[V]) settings(path string) []Setting { return settingsOf(l.item, path+"[]") }
+
 // dictionary is a mapping whose keys are the user's. An empty one is read as nil.
 type dictionary[V any] struct {
 	item   shape[V]
@@ -113,6 +128,11 @@ func (l dictionary[V]) schema() object {
 	return object{"type": []string{"object", "null"}, "additionalProperties": l.item.schema(), "maxProperties": l.high}
 }
 
+func (l dictionary[V]) words() (string, string) {
+	kind, bounds := l.item.words()
+	return "mapping to " + kind + "s", fmt.Sprintf("up to %d entries, each %s", l.high, bounds)
+}
+
 // pointer is a value that can be absent.
 type pointer[V any] struct{ inner shape[V] }
 
@@ -132,3 +152,7 @@ func (p pointer[V]) appendJSON(b []byte, v *V) []byte { return p.inner.appendJSO
 func (p pointer[V]) schema() object { return p.inner.schema() }
 
 func (p pointer[V]) keys() []string { return keysOf(p.inner) }
+
+func (p pointer[V]) words() (string, string) { return p.inner.words() }
+
+func (p pointer[V]) settings(path string) []Setting { return settingsOf(p.inner, path) }

@@ -6,15 +6,17 @@
 // A file becomes a tree of YAML nodes. The tables (table_*.go) say which keys
 // there are, of which shape each value is, what its default and its bounds are,
 // and what it means. One decoder walks the tree along the tables; the JSON
-// Schema and the stored form of a queue are made of the same tables, so the
-// three cannot disagree.
+// Schema, the reference in the documentation and the stored form of a queue
+// are made of the same tables, so they cannot disagree.
 //
 //	file --> nodes --> decoder + tables --> Config, warnings
 //	                             |      \-> Invalid: all problems, in file order
 //	                             |--> Schema
+//	                             |--> Reference, the page of all settings
 //	                             \--> Queue.MarshalJSON, Queue.Hash
 //
-// To add a setting, add a field to its struct and a line to its table. To make
+// To add a setting, add a field to its struct and a line to its table, say in
+// live.go whether a running agent takes over a change, and run go generate. To make
 // one that is already parsed take effect, delete its line in available.go.
 //
 // # Problems and warnings

@@ -28,6 +28,8 @@ type field[T any] struct {
 	appendJSON func(b []byte, v *T) []byte
 	schema     func() object
 	keys       func() []string // of a record inside
+	words      func() (kind, bounds string)
+	inner      func(path string) []Setting // of records inside
 }
 
 // prop is a field that is absent by default: its zero value, or for a record
@@ -53,6 +55,8 @@ func prop[T, V any, S shape[V]](name string, of func(*T) *V, concrete S, doc str
 		},
 		schema: s.schema,
 		keys:   func() []string { return keysOf(s) },
+		words:  s.words,
+		inner:  func(path string) []Setting { return settingsOf(s, path) },
 	}
 }
 

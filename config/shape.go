@@ -2,6 +2,7 @@ package config
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
 	"regexp"
 	"slices"
@@ -24,6 +25,8 @@ type shape[V any] interface {
 	read(d *decoder, v value, at string, into *V)
 	appendJSON(b []byte, v V) []byte
 	schema() object
+	// words say what the value is and which ones are right, for the reference.
+	words() (kind, bounds string)
 }
 
 // object is a JSON object of the schema.
@@ -142,11 +145,22 @@ func (t text) schema() object {
 	return orVariable(o)
 }
 
+func (t text) words() (string, string) {
+	kind := strings.TrimPrefix(strings.TrimPrefix(t.what, "an "), "a ")
+	switch {
+	case t.rule != "":
+		return kind, strings.TrimPrefix(strings.TrimPrefix(t.rule, "write "), "it ")
+	case t.longest > 0:
+		return kind, "up to " + strconv.Itoa(t.longest) + " bytes"
+	}
+	return kind, ""
+}
+
 // choice is one of a few words.
-type choice[S ~string] struct{ words []S }
+type choice[S ~string] struct{ known []S }
 
 func (c choice[S]) read(d *decoder, v value, at string, into *S) {
-	if v.kind != yaml.ScalarNode || !slices.Contains(c.words, S(v.text)) {
+	if v.kind != yaml.ScalarNode || !slices.Contains(c.known, S(v.text)) {
 		d.mistyped(v, at, "one of "+c.list())
 		return
 	}
@@ -154,8 +168,8 @@ func (c choice[S]) read(d *decoder, v value, at string, into *S) {
 }
 
 func (c choice[S]) list() string {
-	words := make([]string, len(c.words))
-	for i, w := range c.words {
+	words := make([]string, len(c.known))
+	for i, w := range c.known {
 		words[i] = string(w)
 	}
 	return strings.Join(words, ", ")
@@ -163,7 +177,9 @@ func (c choice[S]) list() string {
 
 func (c choice[S]) appendJSON(b []byte, s S) []byte { return appendString(b, string(s)) }
 
-func (c choice[S]) schema() object { return orVariable(object{"enum": c.words}) }
+func (c choice[S]) schema() object { return orVariable(object{"enum": c.known}) }
+
+func (c choice[S]) words() (string, string) { return "word", c.list() }
 
 // boolean is true or false.
 type boolean struct{}
@@ -179,6 +195,8 @@ func (boolean) read(d *decoder, v value, at string, into *bool) {
 func (boolean) appendJSON(b []byte, v bool) []byte { return strconv.AppendBool(b, v) }
 
 func (boolean) schema() object { return orVariable(object{"type": "boolean"}) }
+
+func (boolean) words() (string, string) { return "true or false", "" }
 
 // integer is a whole number within bounds, both included.
 type integer[I ~int | ~int64 | ~uint32] struct{ low, high int64 }
@@ -227,6 +245,10 @@ func (i integer[I]) schema() object {
 	return orVariable(object{"type": "integer", "minimum": i.low, "maximum": i.high})
 }
 
+func (i integer[I]) words() (string, string) {
+	return "whole number", strconv.FormatInt(i.low, 10) + " to " + strconv.FormatInt(i.high, 10)
+}
+
 // fraction is a number within bounds, both included.
 type fraction struct{ low, high float64 }
 
@@ -250,6 +272,10 @@ func (f fraction) appendJSON(b []byte, v float64) []byte {
 
 func (f fraction) schema() object {
 	return orVariable(object{"type": "number", "minimum": f.low, "maximum": f.high})
+}
+
+func (f fraction) words() (string, string) {
+	return "number", fmt.Sprintf("%v to %v", f.low, f.high)
 }
 
 func appendString(b []byte, s string) []byte {

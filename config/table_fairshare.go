@@ -80,6 +80,8 @@ func (s fairShareShape) schema() object {
 	return object{"default": false, "anyOf": []object{boolean{}.schema(), s.record.schema()}}
 }
 
+func (s fairShareShape) words() (string, string) { return "true, false or a mapping", "" }
+
 // usableKey checks a tenant key. The empty one stands for messages without.
 func usableKey(key string) string {
 	if !utf8.ValidString(key) {

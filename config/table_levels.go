@@ -36,6 +36,8 @@ func levelsField() field[Queue] {
 		appendJSON: func(b []byte, q *Queue) []byte { return levelsShape{}.appendJSON(b, *q) },
 		schema:     levelsShape{}.schema,
 		keys:       func() []string { return nil },
+		words:      levelsShape{}.words,
+		inner:      func(string) []Setting { return nil },
 	}
 }
 
@@ -77,6 +79,12 @@ func (levelsShape) schema() object {
 	return object{"default": 1, "anyOf": []object{levelNum.schema(), names}}
 }
 
+func (levelsShape) words() (string, string) {
+	_, bounds := levelNum.words()
+	_, name := levelName.words()
+	return "whole number, or list of names", bounds + ", each name " + name
+}
+
 // levelRef is one level, by number or by name. A name is kept until the
 // queue's levels are known, and resolved by resolveLevel.
 type levelRef struct{}
@@ -97,6 +105,8 @@ func (levelRef) appendJSON(b []byte, v int) []byte { return levelNum.appendJSON(
 func (levelRef) schema() object {
 	return object{"anyOf": []object{integer[int]{0, maxLevels - 1}.schema(), levelName.schema()}}
 }
+
+func (levelRef) words() (string, string) { return "level's number or name", "one that the queue has" }
 
 // resolveLevel turns a level that was read at a path into its number, and
 // checks that the queue has it.

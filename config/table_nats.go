@@ -4,6 +4,7 @@ import (
 	"net/url"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -78,6 +79,10 @@ func syncField() field[Embedded] {
 	f.schema = func() object {
 		return object{"default": "2m", "anyOf": []object{{"const": always}, interval.schema()}}
 	}
+	f.words = func() (string, string) {
+		kind, bounds := interval.words()
+		return kind, bounds + ", or " + always
+	}
 	return f
 }
 
@@ -128,6 +133,10 @@ func (urls) appendJSON(b []byte, v []string) []byte { return addressList.appendJ
 
 func (urls) schema() object {
 	return object{"anyOf": []object{{"type": "string"}, addressList.schema()}}
+}
+
+func (urls) words() (string, string) {
+	return "address, or list of them", "nats://, tls://, ws://, wss://; a list is of up to " + strconv.Itoa(addressList.high) + " servers of one cluster"
 }
 
 // natsURL never repeats the address itself: it may hold a password.

@@ -122,7 +122,7 @@ var sourceTable = &record[Source]{
 
 var storageTable = &record[Storage]{fields: []field[Storage]{
 	propOr("type", func(s *Storage) *string { return &s.Type }, choice[string]{[]string{"file", "memory"}}, "file",
-		"memory loses everything when the server stops."),
+		"memory loses everything when the server stops. Cannot be changed for a queue that exists."),
 	propOr("replicas", func(s *Storage) *int { return &s.Replicas }, replicas{}, 1,
 		"Copies in a cluster: 1, 3 or 5."),
 	propOr("compression", func(s *Storage) *string { return &s.Compression }, choice[string]{[]string{"s2", "none"}}, "s2",
@@ -165,6 +165,8 @@ func (replicas) read(d *decoder, v value, at string, into *int) {
 func (replicas) appendJSON(b []byte, v int) []byte { return strconv.AppendInt(b, int64(v), 10) }
 
 func (replicas) schema() object { return orVariable(object{"enum": []int{1, 3, 5}}) }
+
+func (replicas) words() (string, string) { return "whole number", "1, 3 or 5" }
 
 // usableSubject checks a subject filter of NATS.
 func usableSubject(s string) string {

@@ -75,6 +75,10 @@ func (t duration) schema() object {
 	return orVariable(object{"type": "string", "pattern": durationForm})
 }
 
+func (t duration) words() (string, string) {
+	return "time", formatDuration(t.low) + " to " + formatDuration(t.high)
+}
+
 // formatDuration writes 2m and 720h, where String says 2m0s and 720h0m0s.
 func formatDuration(t time.Duration) string {
 	s := t.String()
@@ -126,6 +130,8 @@ func (z size) schema() object {
 		{"$ref": variableRef},
 	}}
 }
+
+func (z size) words() (string, string) { return "size", "up to " + formatSize(z.high) }
 
 func formatSize(n int64) string {
 	switch {
@@ -180,6 +186,10 @@ func (weightShape) schema() object {
 	return orVariable(object{"type": "number", "exclusiveMinimum": 0, "maximum": 1000, "multipleOf": 0.001})
 }
 
+func (weightShape) words() (string, string) {
+	return "number", "above 0, at most 1000, three decimals"
+}
+
 // String writes the weight as files do: 3, 0.5.
 func (w Weight) String() string {
 	s := fmt.Sprintf("%d.%03d", w/weightUnit, w%weightUnit)
@@ -213,4 +223,8 @@ func (fileMode) appendJSON(b []byte, m fs.FileMode) []byte {
 
 func (fileMode) schema() object {
 	return orVariable(object{"type": "string", "pattern": modeForm})
+}
+
+func (fileMode) words() (string, string) {
+	return "permission bits", "four octal digits that let the owner read and write"
 }
