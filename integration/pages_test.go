@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -9,11 +10,15 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 	yaml "go.yaml.in/yaml/v3"
 
+	"github.com/fairlead/fairlead/agent/api/apitest"
 	"github.com/fairlead/fairlead/integration/pages"
 )
 
@@ -154,13 +159,39 @@ func (r *reader) block(b pages.Block, printed *string) bool {
 			r.t.Errorf("%s: what is printed %s", at, problem)
 		}
 	case b.Schema != "":
-		for line := range strings.Lines(b.Text) {
-			_ = line
-		}
+		r.follows(at, b)
 	case b.Lang == "yaml":
 		r.validate(at, b.Text)
 	}
 	return true
+}
+
+// openAPI opens the description of the socket API.
+var openAPI = sync.OnceValues(func() (*apitest.Document, error) { return apitest.Open("../docs/openapi.yaml") })
+
+// follows checks JSON against a schema of the API; where the page has …, members may be missing.
+func (r *reader) follows(at string, b pages.Block) {
+	d, err := openAPI()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	err = d.CheckSchema(b.Schema, b.Lang == "text", []byte(b.Text))
+	if invalid := new(jsonschema.ValidationError); err != nil && !(strings.Contains(b.Text, "…") && errors.As(err, &invalid) && onlyLeftOut(invalid)) {
+		r.t.Errorf("%s: %v", at, err)
+	}
+}
+
+// onlyLeftOut tells whether nothing is wrong but members that are missing, or that stand for others.
+func onlyLeftOut(e *jsonschema.ValidationError) bool {
+	switch k := e.ErrorKind.(type) {
+	case *kind.Required:
+		return true
+	case *kind.Format:
+		return k.Got == "…"
+	case *kind.AdditionalProperties:
+		return slices.Equal(k.Properties, []string{"…"})
+	}
+	return len(e.Causes) > 0 && !slices.ContainsFunc(e.Causes, func(c *jsonschema.ValidationError) bool { return !onlyLeftOut(c) })
 }
 
 // validate checks a file, or a part of one after what it lacks was added.
