@@ -113,6 +113,7 @@ type Limits struct {
 	BodyBytes     int64         // of one published payload, when the queue has no lower limit. Defaults to 64 MiB.
 	AllBodyBytes  int64         // of all bodies in memory. Defaults to 256 MiB.
 	SettleBytes   int64         // of a list of settlements. Defaults to 4 MiB.
+	SettleTimeout time.Duration // for a list of settlements; what is due then is answered unavailable. Defaults to 30 seconds.
 	BatchInFlight int           // publishes of one batch under way. Defaults to 256.
 	BatchBytes    int64         // of their lines. Defaults to 8 MiB; one line is always let through.
 	BatchAnswers  int           // bytes of a batch's answer that its client has not read. Defaults to 4 MiB.
@@ -128,6 +129,7 @@ func (l Limits) withDefaults() Limits {
 	or(&l.BodyBytes, 64<<20)
 	or(&l.AllBodyBytes, 256<<20)
 	or(&l.SettleBytes, 4<<20)
+	or(&l.SettleTimeout, 30*time.Second)
 	or(&l.BatchInFlight, 256)
 	or(&l.BatchBytes, 8<<20)
 	or(&l.BatchAnswers, 4<<20)

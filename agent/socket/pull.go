@@ -104,7 +104,7 @@ func (x *exchange) settleBeside(t *take, list []api.Settlement) func() []api.Set
 	x.work.Go(func() {
 		defer close(settled)
 		// Also for a client that leaves: it has said what became of them.
-		results = x.Book.Settle(x.base, list)
+		results = x.carryOut(list)
 	})
 	return sync.OnceValue(func() []api.SettleResult {
 		<-settled

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -428,6 +429,40 @@ func TestSettle(t *testing.T) {
 	wantError(t, r.call("POST", "/v1/settle", fmt.Sprintf(`[{"token":%q,"result":"ack"},{"token":"x","result":"ack","delay":"1s"}]`, ds[4].Token)), 400, api.CodeBadRequest)
 	if s := r.book.Stats(); s.Live != 2 {
 		t.Errorf("%d live, want 2", s.Live)
+	}
+}
+
+// A list of settlements is answered in time also when JetStream is silent. What is not known then can be asked again.
+func TestSettlementsThatTakeTooLong(t *testing.T) {
+	r := newRig(t, func(o *Options) { o.Limits.SettleTimeout = 50 * time.Millisecond })
+	r.add(message(1), message(2))
+	ds := lines(t, r.call("POST", pullPath+"?max=2", ""))
+	silent := make(chan struct{})
+	r.finish = func(m *broker.Message) broker.Finish {
+		if m.Seq == 1 {
+			<-silent
+		}
+		return broker.Finished
+	}
+	acks := fmt.Sprintf(`[{"token":%q,"result":"ack"},{"token":%q,"result":"ack"}]`, ds[0].Token, ds[1].Token)
+	status := func() (list []api.Status) {
+		var got api.SettleResponse
+		if a := r.call("POST", "/v1/settle", acks); json.Unmarshal([]byte(a.body), &got) != nil || a.StatusCode != 200 {
+			t.Fatalf("%d %s", a.StatusCode, a.body)
+		}
+		for _, result := range got.Results {
+			list = append(list, result.Status)
+		}
+		return list
+	}
+	if got := status(); !slices.Equal(got, []api.Status{api.StatusUnavailable, api.StatusOK}) {
+		t.Errorf("while JetStream is silent: %v", got)
+	}
+	close(silent)
+	for end := time.Now().Add(10 * time.Second); status()[0] != api.StatusAlreadySettled; {
+		if time.Now().After(end) {
+			t.Fatal("the settlement was not carried out")
+		}
 	}
 }
 

@@ -2,6 +2,7 @@ package socket
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"net/http"
 
@@ -41,7 +42,15 @@ func (x *exchange) settle() error {
 	if err != nil {
 		return err
 	}
-	return x.json(http.StatusOK, api.SettleResponse{Results: x.Book.Settle(x.base, list)})
+	return x.json(http.StatusOK, api.SettleResponse{Results: x.carryOut(list)})
+}
+
+// carryOut settles, also for a client that leaves. While JetStream is silent each write is tried for some seconds, so many
+// of them could take minutes; a client is told before it gives up by itself.
+func (x *exchange) carryOut(list []api.Settlement) []api.SettleResult {
+	ctx, cancel := context.WithTimeout(x.base, x.limits.SettleTimeout)
+	defer cancel()
+	return x.Book.Settle(ctx, list)
 }
 
 // verb returns the handler of one settlement in the path, for shells.
@@ -69,7 +78,7 @@ func verb(result api.Result) func(*exchange) error {
 		if err := delivery.Check(list); err != nil {
 			return err
 		}
-		return x.answerVerb(x.Book.Settle(x.base, list)[0].Status)
+		return x.answerVerb(x.carryOut(list)[0].Status)
 	}
 }
 
