@@ -119,7 +119,7 @@ func (a *Agent) start(ctx context.Context) error {
 	var err error
 	a.client, err = broker.Connect(patience, broker.Options{
 		NATS: a.cfg.NATS, Bucket: a.cfg.Coordination.Bucket, Agent: a.cfg.Agent.ID, Logger: a.log, Metrics: &a.metrics,
-		MaxPayload: maxPayload(a.cfg),
+		MaxPayload: maxPayload(a.cfg), Queues: a.cfg.Queues,
 	})
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrBroker, err)

@@ -54,7 +54,7 @@ func brokerError(err error) error {
 		return nil
 	case errors.As(err, &e):
 		return err
-	case errors.Is(err, broker.ErrStreamMissing):
+	case errors.Is(err, broker.ErrStreamMissing), errors.As(err, new(*broker.NotPermittedError)):
 		return &api.Error{Code: api.CodeBroker, Message: err.Error()}
 	}
 	return &api.Error{Code: api.CodeBroker, Message: "NATS cannot be reached now; try again in a moment (" + err.Error() + ")"}

@@ -23,7 +23,7 @@ func connectOnce(ctx context.Context, cfg *config.Config, log hclog.Logger) (*br
 	}
 	reach, cancel := context.WithTimeout(ctx, reachLimit)
 	defer cancel()
-	client, err := broker.Connect(reach, broker.Options{NATS: cfg.NATS, Bucket: cfg.Coordination.Bucket, Agent: cfg.Agent.ID, Logger: log})
+	client, err := broker.Connect(reach, broker.Options{NATS: cfg.NATS, Bucket: cfg.Coordination.Bucket, Agent: cfg.Agent.ID, Queues: cfg.Queues, Logger: log})
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrBroker, err)
 	}
@@ -79,7 +79,7 @@ func Check(ctx context.Context, cfg *config.Config) (problems, warnings []string
 		return nil, nil, err
 	}
 	defer client.Close()
-	problems = client.CheckAccess(ctx, cfg.Queues, cfg.Coordination.Bucket)
+	problems = client.CheckAccess(ctx, cfg.Queues)
 	return problems, inForce(ctx, client, cfg.Queues), nil
 }
 

@@ -22,11 +22,11 @@ func documentedRights(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rights := regexp.MustCompile("(?s)```\npublish = (\\[.*?\\])\nsubscribe = (\\[.*?\\])\n```").FindSubmatch(page)
+	rights := regexp.MustCompile("(?s)```\n(permissions: \\{.*?\n\\}\n)```").FindSubmatch(page)
 	if rights == nil {
 		t.Fatal("the page has no list of rights")
 	}
-	return fmt.Sprintf("publish: %s, subscribe: %s", rights[1], rights[2])
+	return string(rights[1])
 }
 
 // One identity makes the streams, and agents with no more than the documented rights work on them.
@@ -35,7 +35,7 @@ func TestSetupByOneIdentityAndWorkByAnother(t *testing.T) {
 	dir := folder(t)
 	server := startNATSWith(t, fmt.Sprintf(`authorization: {users: [
   {user: owner, password: s1}
-  {user: worker, password: s2, permissions: {%s}}
+  {user: worker, password: s2, %s}
 ]}`, documentedRights(t)), nats.UserInfo("owner", "s1"))
 	address := fmt.Sprintf("127.0.0.1:%d", freePort(t))
 	file := func(user, password string) string {
@@ -68,6 +68,9 @@ capsules: [{name: main, queues: [orders]}]
 		if _, stderr, code := command(t, nil, "setup", "--config", owner); code != 0 {
 			t.Fatalf("setup: exit code %d, %s", code, stderr)
 		}
+	}
+	if printed, stderr, code := command(t, nil, "permissions", "--config", worker); code != 0 || printed != documentedRights(t) {
+		t.Errorf("the page is not what the command prints: exit code %d, %s%s", code, printed, stderr)
 	}
 	if _, stderr, code := command(t, nil, "validate", "--config", worker, "--connect"); code != 0 {
 		t.Errorf("validate --connect: exit code %d, %s", code, stderr)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -20,22 +21,27 @@ import (
 // It returns what is wrong as sentences, in the order of the queues; nil when all is well.
 //
 // Nothing is made, changed or stored: rights are tried with requests that JetStream itself refuses, for instance a
-// publish that expects another stream. An identity without a right gets no answer, which takes 2 s to notice; everything
-// is tried at the same time, so that the call takes little longer than that, however many queues there are.
-func (c *Client) CheckAccess(ctx context.Context, queues []config.Queue, bucket string) []string {
+// publish that expects another stream. Everything is tried at the same time.
+func (c *Client) CheckAccess(ctx context.Context, queues []config.Queue) []string {
 	if !c.Connected() {
 		return []string{c.unreachable()}
+	}
+	// Without these two there is no answer to anything else.
+	if err := c.trySubscribe(ctx, c.nc.NewInbox()+".*"); err != nil {
+		return []string{"answers of NATS cannot be heard: " + c.why(c.names.inboxPrefix()+".>", err)}
 	}
 	if problem := c.checkJetStream(ctx); problem != "" {
 		return []string{problem}
 	}
-	checks := make([]func() []string, 0, 2*len(queues)+1)
+	checks := make([]func() []string, 0, 4*len(queues)+1)
 	for _, q := range queues {
 		checks = append(checks,
-			func() []string { return append(c.checkQueue(ctx, q), c.checkSources(ctx, q)...) },
-			func() []string { return append(c.checkDelays(ctx, q), c.checkPermits(ctx, q)...) })
+			func() []string { return c.checkQueue(ctx, q) },
+			func() []string { return c.checkDeadStream(ctx, q) },
+			func() []string { return c.checkDelays(ctx, q) },
+			func() []string { return c.checkPermits(ctx, q) })
 	}
-	checks = append(checks, func() []string { return c.checkBucket(ctx, bucket) })
+	checks = append(checks, func() []string { return c.checkBucket(ctx, queues) })
 
 	found := make([][]string, len(checks))
 	var wg sync.WaitGroup
@@ -64,6 +70,9 @@ func (c *Client) unreachable() string {
 }
 
 func (c *Client) checkJetStream(ctx context.Context) string {
+	if err := c.tryRight(ctx, infoRight()); err != nil {
+		return "JetStream did not answer: " + c.why("$JS.API.INFO", err)
+	}
 	answer, err := c.api(ctx, "INFO", nil)
 	var r struct {
 		Error *apiError `json:"error"`
@@ -83,8 +92,8 @@ func (c *Client) checkJetStream(ctx context.Context) string {
 
 // why explains an error; when the server has named a missing right, in its words.
 func (c *Client) why(subject string, err error) string {
-	if denied := c.denied(subject); denied != "" {
-		return denied
+	if refused := new(NotPermittedError); errors.As(err, &refused) {
+		return refused.sentence()
 	}
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, nats.ErrTimeout) {
 		return "no answer in time: this identity may lack the right to use " + subject
@@ -92,81 +101,127 @@ func (c *Client) why(subject string, err error) string {
 	return err.Error()
 }
 
-// try is one request that JetStream refuses without doing anything, if this identity may make it at all.
-type try struct {
-	what    string // "publish to …"
-	subject string
-	header  nats.Header
-	body    string
-}
-
-// tries makes several requests at once and describes those that were not answered.
-func (c *Client) tries(ctx context.Context, owner string, list []try) []string {
+// tries finds out at once which of several rights this identity lacks, and describes them.
+func (c *Client) tries(ctx context.Context, owner string, list []right) []string {
 	ctx, cancel := context.WithTimeout(ctx, answerWait)
 	defer cancel()
 	found := make([]string, len(list))
 	var wg sync.WaitGroup
-	for i, t := range list {
+	for i, r := range list {
 		wg.Go(func() {
-			_, err := c.nc.RequestMsgWithContext(ctx, &nats.Msg{Subject: t.subject, Header: t.header, Data: []byte(t.body)})
-			if err != nil {
-				found[i] = fmt.Sprintf("%s: may not %s: %s", owner, t.what, c.why(t.subject, err))
+			if err := c.tryRight(ctx, r); err != nil {
+				if refused := new(NotPermittedError); errors.As(err, &refused) {
+					refused.Missing = Permission{Direction: r.dir, Subject: r.subject} // the rest is said before it
+				}
+				found[i] = fmt.Sprintf("%s: may not %s: %s", owner, r.may, c.why(r.subject, err))
 			}
 		})
 	}
 	wg.Wait()
-	var problems []string
-	for _, p := range found {
-		if p != "" {
-			problems = append(problems, p)
+	return slices.DeleteFunc(found, func(p string) bool { return p == "" })
+}
+
+// tryRight does what needs a right, so that nothing comes of it. Its error says that this identity has not got it.
+func (c *Client) tryRight(ctx context.Context, r right) error {
+	if r.dir == Subscribe {
+		return c.trySubscribe(ctx, r.tried())
+	}
+	m := &nats.Msg{Subject: r.tried(), Header: r.header, Data: []byte(r.body)}
+	if r.silent {
+		if err := c.nc.PublishMsg(m); err != nil {
+			return err
+		}
+		return c.whetherDenied(ctx, Publish, m.Subject)
+	}
+	_, err := permitted(ctx, c, m.Subject, func(ctx context.Context) (*nats.Msg, error) { return c.nc.RequestMsgWithContext(ctx, m) })
+	if errors.Is(err, nats.ErrNoResponders) {
+		return nil // it was sent, which is what is to be shown; the streams were looked at before
+	}
+	return err
+}
+
+// trySubscribe subscribes for a moment.
+func (c *Client) trySubscribe(ctx context.Context, subject string) error {
+	sub, err := c.nc.SubscribeSync(subject)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = sub.Unsubscribe() }()
+	return c.whetherDenied(ctx, Subscribe, subject)
+}
+
+// whetherDenied waits until the server has refused the use of a subject, if it does. It refuses before it answers the flush
+// that follows; the client hears of it a moment later.
+func (c *Client) whetherDenied(ctx context.Context, dir Direction, subject string) error {
+	if err := c.nc.FlushWithContext(ctx); err != nil {
+		return err
+	}
+	for range 20 {
+		if denied := c.denied(dir, subject); denied != nil {
+			return denied
+		}
+		select {
+		case <-time.After(5 * time.Millisecond):
+		case <-ctx.Done():
 		}
 	}
+	return nil
+}
+
+// missing is what there is to say of a stream that does not exist.
+func (c *Client) missing(ctx context.Context, group rightsOf) []string {
+	r := apiCall("STREAM.CREATE", group.stream, "make stream "+group.stream+", which does not exist (run setup with an identity that may)")
+	return c.tries(ctx, group.owner, []right{r})
+}
+
+// checkStream looks at a stream and, when it exists, tries what agents do with it. different tells whether the stream is to
+// be changed to what the file says.
+func (c *Client) checkStream(ctx context.Context, group rightsOf, different func(jetstream.StreamConfig) bool) (problems []string, info *jetstream.StreamInfo) {
+	info, err := c.inspect(ctx, group.stream)
+	switch {
+	case err != nil:
+		return []string{fmt.Sprintf("%s: may not look at stream %s: %s", group.owner, group.stream, c.why("$JS.API.STREAM.INFO."+group.stream, err))}, nil
+	case info == nil:
+		return c.missing(ctx, group), nil
+	case info.Config.Retention != jetstream.LimitsPolicy:
+		return []string{fmt.Sprintf("%s: stream %s exists with %s retention and was not made by Fairlead: rename the queue or remove the stream", group.owner, group.stream, info.Config.Retention)}, nil
+	}
+	list := group.list
+	if different(info.Config) {
+		list = append(slices.Clip(list), apiCall("STREAM.UPDATE", group.stream, "change stream "+group.stream+" to what the file says"))
+	}
+	return c.tries(ctx, group.owner, list), info
+}
+
+func (c *Client) checkQueue(ctx context.Context, q config.Queue) []string {
+	group := c.names.queueRights(q)
+	problems, info := c.checkStream(ctx, group, func(have jetstream.StreamConfig) bool {
+		return !sameConfig(have, mergeConfig(have, c.streamConfig(q)))
+	})
+	if info == nil {
+		other, err := permitted(ctx, c, "$JS.API.STREAM.NAMES", func(ctx context.Context) (string, error) {
+			return c.js.StreamNameBySubject(ctx, c.names.Subjects(q.Name))
+		})
+		if err == nil && other != group.stream { // an identity that may not ask need not be told
+			problems = append(problems, fmt.Sprintf("%s: stream %s already takes subjects of %s: choose another nats.prefix or name, or change that stream", group.owner, other, c.names.Subjects(q.Name)))
+		}
+	}
+	return append(problems, c.checkSources(ctx, q)...)
+}
+
+func (c *Client) checkDelays(ctx context.Context, q config.Queue) []string {
+	problems, _ := c.checkStream(ctx, c.names.delayRights(q), func(have jetstream.StreamConfig) bool {
+		_, same := c.mergeDelayStream(have, q)
+		return !same
+	})
 	return problems
 }
 
-// refused is the body of a request that JetStream cannot read, and so answers without doing anything.
-const refused = "-"
-
-// elsewhere makes JetStream refuse a publish: no stream has this name.
-var elsewhere = nats.Header{"Nats-Expected-Stream": {"fairlead-checks-access"}}
-
-// badPurge is a purge that JetStream cannot read. What is no object at all it would take for a purge of everything.
-const badPurge = `{"keep":"fairlead checks access"}`
-
-func (c *Client) checkQueue(ctx context.Context, q config.Queue) []string {
-	owner := "queue " + q.Name
-	name := c.names.Stream(q.Name)
-	info, err := c.inspect(ctx, name)
-	if err != nil {
-		return []string{fmt.Sprintf("%s: may not look at stream %s: %s", owner, name, c.why("$JS.API.STREAM.INFO."+name, err))}
+func (c *Client) checkPermits(ctx context.Context, q config.Queue) []string {
+	if NewLayout(q).Cap == 0 {
+		return nil
 	}
-	if info == nil {
-		problems := c.tries(ctx, owner, []try{{
-			what: "make its stream " + name + ", which does not exist (run setup with an identity that may)", subject: "$JS.API.STREAM.CREATE." + name,
-			body: refused,
-		}})
-		if other, err := c.js.StreamNameBySubject(ctx, c.names.Subjects(q.Name)); err == nil {
-			problems = append(problems, fmt.Sprintf("%s: stream %s already takes subjects of %s: choose another nats.prefix or name, or change that stream", owner, other, c.names.Subjects(q.Name)))
-		}
-		return problems
-	}
-	if info.Config.Retention != jetstream.LimitsPolicy {
-		return []string{fmt.Sprintf("%s: stream %s exists with %s retention and was not made by Fairlead: rename the queue or remove the stream", owner, name, info.Config.Retention)}
-	}
-	list := []try{
-		{what: "publish", subject: c.names.subjectPrefix(q.Name) + defaultClass + "." + unkeyedToken, header: elsewhere},
-		{what: "make lane consumers", subject: "$JS.API.CONSUMER.CREATE." + name + ".fairlead-checks-access", body: refused},
-		{what: "list lane consumers", subject: "$JS.API.CONSUMER.LIST." + name, body: refused},
-		{what: "look at messages", subject: "$JS.API.STREAM.MSG.GET." + name, body: refused},
-		{what: "finish messages", subject: "$JS.API.STREAM.MSG.DELETE." + name, body: refused},
-	}
-	if !sameConfig(info.Config, mergeConfig(info.Config, c.streamConfig(q))) {
-		list = append(list, try{what: "change its stream " + name + " to what the file says", subject: "$JS.API.STREAM.UPDATE." + name, body: refused})
-	}
-	problems := append(c.tries(ctx, owner, list), c.checkDeadStream(ctx, q)...)
-	if p := c.checkSubscribe(ctx, c.names.wakePrefix(q.Name)+"*.*"); p != "" {
-		problems = append(problems, owner+": may not listen for wake-ups: "+p)
-	}
+	problems, _ := c.checkStream(ctx, c.names.slotRights(q), func(jetstream.StreamConfig) bool { return false })
 	return problems
 }
 
@@ -175,59 +230,28 @@ func (c *Client) checkDeadStream(ctx context.Context, q config.Queue) []string {
 	if !q.DeadLetters.Enabled {
 		return nil
 	}
-	owner := "dead letters of queue " + q.Name
-	name := c.names.DeadStream(q.Name)
-	info, err := c.inspect(ctx, name)
-	if err != nil {
-		return []string{fmt.Sprintf("%s: may not look at stream %s: %s", owner, name, c.why("$JS.API.STREAM.INFO."+name, err))}
-	}
-	if info == nil {
-		return c.tries(ctx, owner, []try{{
-			what: "make their stream " + name + ", which does not exist (run setup with an identity that may)", subject: "$JS.API.STREAM.CREATE." + name,
-			body: refused,
-		}})
-	}
-	list := []try{
-		{what: "be stored", subject: c.names.deadPrefix(q.Name) + defaultClass + "." + unkeyedToken + ".0", header: elsewhere},
-		{what: "be listed", subject: "$JS.API.CONSUMER.CREATE." + name + ".fairlead-checks-access", body: refused},
-		{what: "be read", subject: "$JS.API.STREAM.MSG.GET." + name, body: refused},
-		{what: "be taken out", subject: "$JS.API.STREAM.MSG.DELETE." + name, body: refused},
-		{what: "be purged", subject: "$JS.API.STREAM.PURGE." + name, body: badPurge},
-	}
-	if _, same := c.mergeDeadStream(info.Config, q); !same {
-		list = append(list, try{what: "have their stream " + name + " changed to what the file says", subject: "$JS.API.STREAM.UPDATE." + name, body: refused})
-	}
-	return c.tries(ctx, owner, list)
+	problems, _ := c.checkStream(ctx, c.names.deadRights(q), func(have jetstream.StreamConfig) bool {
+		_, same := c.mergeDeadStream(have, q)
+		return !same
+	})
+	return problems
 }
 
-func (c *Client) checkBucket(ctx context.Context, bucket string) []string {
-	owner := "bucket " + bucket
-	name := "KV_" + bucket
-	info, err := c.inspect(ctx, name)
-	if err != nil {
-		return []string{fmt.Sprintf("%s: may not look at stream %s: %s", owner, name, c.why("$JS.API.STREAM.INFO."+name, err))}
+func (c *Client) checkBucket(ctx context.Context, queues []config.Queue) []string {
+	leased := slices.ContainsFunc(queues, func(q config.Queue) bool { return q.SingleActiveConsumer })
+	group := c.names.bucketRights(leased)
+	problems, info := c.checkStream(ctx, group, func(jetstream.StreamConfig) bool { return false })
+	if info != nil && info.State.FirstSeq < minFence && info.State.LastSeq < minFence {
+		problems = append(problems, group.owner+": was made by hand: its revisions start too low to serve as fences; delete it and let Fairlead make it")
 	}
-	if info == nil {
-		return c.tries(ctx, owner, []try{{
-			what: "be made, and does not exist (run setup with an identity that may)", subject: "$JS.API.STREAM.CREATE." + name,
-			body: refused,
-		}})
-	}
-	var problems []string
-	if info.State.FirstSeq < minFence && info.State.LastSeq < minFence {
-		problems = append(problems, owner+": was made by hand: its revisions start too low to serve as fences; delete it and let Fairlead make it")
-	}
-	return append(problems, c.tries(ctx, owner, []try{
-		{what: "be written", subject: "$KV." + bucket + "." + syncKey, header: elsewhere},
-		{what: "be watched", subject: "$JS.API.CONSUMER.CREATE." + name + ".fairlead-checks-access", body: refused},
-	})...)
+	return problems
 }
 
 // inspect returns what a stream is, or nil when it does not exist.
 func (c *Client) inspect(ctx context.Context, stream string) (*jetstream.StreamInfo, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerWait)
 	defer cancel()
-	s, err := c.js.Stream(ctx, stream)
+	s, err := c.stream(ctx, stream)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		return nil, nil
 	}
@@ -235,29 +259,4 @@ func (c *Client) inspect(ctx context.Context, stream string) (*jetstream.StreamI
 		return nil, err
 	}
 	return s.CachedInfo(), nil
-}
-
-// checkSubscribe subscribes for a moment. The server refuses a subscription before it answers the flush that follows;
-// the client hears of it a moment later.
-func (c *Client) checkSubscribe(ctx context.Context, subject string) string {
-	sub, err := c.nc.SubscribeSync(subject)
-	if err != nil {
-		return err.Error()
-	}
-	defer func() { _ = sub.Unsubscribe() }()
-	ctx, cancel := context.WithTimeout(ctx, answerWait)
-	defer cancel()
-	if err := c.nc.FlushWithContext(ctx); err != nil {
-		return err.Error()
-	}
-	for range 20 {
-		if denied := c.denied(subject); denied != "" {
-			return denied
-		}
-		select {
-		case <-time.After(5 * time.Millisecond):
-		case <-ctx.Done():
-		}
-	}
-	return ""
 }

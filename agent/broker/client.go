@@ -41,9 +41,11 @@ type Options struct {
 	Bucket string // the coordination bucket's name
 	// MaxPayload is the largest payload that a queue allows, in bytes, for an embedded server.
 	MaxPayload int64
-	Agent      string // this agent's id, shown in NATS monitoring
-	Logger     hclog.Logger
-	Metrics    *Metrics // nil: counted, and thrown away
+	// Queues are those of the file, to say what a permission is for that NATS refuses.
+	Queues  []config.Queue
+	Agent   string // this agent's id, shown in NATS monitoring
+	Logger  hclog.Logger
+	Metrics *Metrics // nil: counted, and thrown away
 }
 
 // Client is one agent's connection to NATS: a server elsewhere, or the one embedded in its own process. It reconnects for
@@ -60,6 +62,7 @@ type Client struct {
 	writes   *requester
 	bucket   *Bucket
 	attempts *attempts
+	queues   []config.Queue
 	agent    string        // this agent's id
 	boot     string        // unique to this run of this agent
 	ready    chan struct{} // closed when init is done: callbacks of the connection wait for it
@@ -81,7 +84,7 @@ type Client struct {
 	mu        sync.Mutex
 	listeners []*listener
 	lastErr   string
-	denials   []string            // what the server has refused this identity
+	denials   []denial            // what the server has refused this identity
 	asked     map[*asked]struct{} // calls that end when they are refused
 }
 
@@ -94,6 +97,7 @@ func Connect(ctx context.Context, o Options) (*Client, error) {
 		log:     o.Logger,
 		seldom:  newSeldom(o.Logger),
 		metrics: o.Metrics,
+		queues:  o.Queues,
 		agent:   o.Agent,
 		boot:    newBoot(),
 		ready:   make(chan struct{}),
@@ -162,6 +166,7 @@ func newBoot() string {
 func (c *Client) dialOptions(o Options, up chan<- struct{}) ([]nats.Option, error) {
 	opts := []nats.Option{
 		nats.Name("fairlead " + o.Agent),
+		nats.CustomInboxPrefix(c.names.inboxPrefix()),
 		nats.MaxReconnects(-1),
 		nats.RetryOnFailedConnect(true),
 		nats.ReconnectBufSize(-1), // a write while NATS is away is told at once, never kept for later
@@ -185,8 +190,13 @@ func (c *Client) dialOptions(o Options, up chan<- struct{}) ([]nats.Option, erro
 			}
 		}),
 		nats.ErrorHandler(func(_ *nats.Conn, sub *nats.Subscription, err error) {
+			<-c.ready
+			if refused := c.deny(err); refused != nil {
+				c.setErr(refused)
+				c.seldom.warn(refused.sentence())
+				return
+			}
 			c.setErr(err)
-			c.deny(err)
 			if sub != nil {
 				c.seldom.warn("NATS reported an error: "+err.Error(), "subject", sub.Subject)
 				return

@@ -63,7 +63,7 @@ func TestConnectLater(t *testing.T) {
 		t.Fatal("connected to nothing")
 	}
 	until(t, "the reason is known", func() bool { return c.Connection().LastError != "" })
-	if problems := c.CheckAccess(within(t), nil, "fairlead"); len(problems) != 1 || !strings.Contains(problems[0], "cannot be reached") || !strings.Contains(problems[0], "refused") {
+	if problems := c.CheckAccess(within(t), nil); len(problems) != 1 || !strings.Contains(problems[0], "cannot be reached") || !strings.Contains(problems[0], "refused") {
 		t.Errorf("problems are %q", problems)
 	}
 	up := make(chan bool, 10)
@@ -93,10 +93,15 @@ func TestCheckAccess(t *testing.T) {
 	fresh := definition(func(q *config.Queue) { q.Name = "fresh" })
 	r.publish(0, "a", "x")
 	before := r.stored()
-	if problems := r.CheckAccess(within(t), []config.Queue{r.q, fresh}, "fairlead"); problems != nil {
+	if problems := r.CheckAccess(within(t), []config.Queue{r.q, fresh}); problems != nil {
 		t.Errorf("problems are %q", problems)
 	}
-	if problems := r.CheckAccess(within(t), nil, "another-bucket"); problems != nil {
+	another, err := Connect(within(t), Options{NATS: config.NATS{URLs: []string{r.Connection().URL}, Prefix: "fl"}, Bucket: "another-bucket", Logger: hclog.NewNullLogger()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer another.Close()
+	if problems := another.CheckAccess(within(t), nil); problems != nil {
 		t.Errorf("problems of a bucket that may be made: %q", problems)
 	}
 	names := 0
@@ -121,7 +126,7 @@ func TestCheckAccessFindsStreams(t *testing.T) {
 	}
 	problems := r.CheckAccess(within(t), []config.Queue{
 		definition(func(q *config.Queue) { q.Name = "taken" }), definition(func(q *config.Queue) { q.Name = "theirs" }),
-	}, "fairlead")
+	})
 	if len(problems) != 2 || !strings.Contains(problems[0], "OTHER already takes") || !strings.Contains(problems[1], "not made by Fairlead") {
 		t.Errorf("problems are %q", problems)
 	}
@@ -130,7 +135,7 @@ func TestCheckAccessFindsStreams(t *testing.T) {
 func TestCheckAccessWithoutJetStream(t *testing.T) {
 	s := newOutside(t, func(o *server.Options) { o.JetStream = false })
 	c := connect(t, config.NATS{URLs: []string{s.url()}, Prefix: "fl"})
-	if problems := c.CheckAccess(within(t), []config.Queue{definition(nil)}, "fairlead"); len(problems) != 1 || !strings.Contains(problems[0], "JetStream is not enabled") {
+	if problems := c.CheckAccess(within(t), []config.Queue{definition(nil)}); len(problems) != 1 || !strings.Contains(problems[0], "JetStream is not enabled") {
 		t.Errorf("problems are %q", problems)
 	}
 }
@@ -151,21 +156,22 @@ func TestCheckAccessRights(t *testing.T) {
 	s.user = "admin:admin@"
 	strong := s.rig(nil)
 	fresh := definition(func(q *config.Queue) { q.Name = "fresh" })
-	if problems := strong.CheckAccess(within(t), []config.Queue{strong.q, fresh}, "fairlead"); problems != nil {
+	if problems := strong.CheckAccess(within(t), []config.Queue{strong.q, fresh}); problems != nil {
 		t.Errorf("an identity that may everything has problems: %q", problems)
 	}
 	s.user = "weak:weak@"
 	weak := connect(t, config.NATS{URLs: []string{s.url()}, Prefix: "fl"})
-	problems := weak.CheckAccess(within(t), []config.Queue{strong.q, fresh}, "fairlead")
+	problems := weak.CheckAccess(within(t), []config.Queue{strong.q, fresh})
 	want := []string{
 		`queue orders: may not publish: * "fl.q.orders.d._"`,
 		`queue orders: may not make lane consumers: * "$JS.API.CONSUMER.CREATE.FL_Q_orders.`,
 		`queue orders: may not finish messages: * "$JS.API.STREAM.MSG.DELETE.FL_Q_orders"`,
 		`queue orders: may not listen for wake-ups: * "fl.wake.orders.*.*"`,
 		`queue orders: may not move and cancel delayed messages: * "$JS.API.STREAM.MSG.DELETE.FL_DELAY_orders"`,
-		`queue fresh: may not make its stream FL_Q_fresh, which does not exist * "$JS.API.STREAM.CREATE.FL_Q_fresh"`,
-		`queue fresh: may not make its stream FL_DELAY_fresh, which does not exist * "$JS.API.STREAM.CREATE.FL_DELAY_fresh"`,
+		`queue fresh: may not make stream FL_Q_fresh, which does not exist * "$JS.API.STREAM.CREATE.FL_Q_fresh"`,
+		`queue fresh: may not make stream FL_DELAY_fresh, which does not exist * "$JS.API.STREAM.CREATE.FL_DELAY_fresh"`,
 		`bucket fairlead: may not be written: * "$KV.fairlead.sync"`,
+		`bucket fairlead: may not be cleaned up: * "$JS.API.STREAM.MSG.DELETE.KV_fairlead"`,
 	}
 	if len(problems) != len(want) {
 		t.Fatalf("problems are\n%s", strings.Join(problems, "\n"))
@@ -193,7 +199,7 @@ func TestCheckAccessOfPermits(t *testing.T) {
 	if _, err := strong.js.Publish(within(t), "fl.slot.orders.a.0.somebody", nil); err != nil {
 		t.Fatal(err)
 	}
-	if problems := strong.CheckAccess(within(t), []config.Queue{strong.q}, "fairlead"); problems != nil {
+	if problems := strong.CheckAccess(within(t), []config.Queue{strong.q}); problems != nil {
 		t.Errorf("an identity that may everything has problems: %q", problems)
 	}
 	stream, err := strong.js.Stream(within(t), "FL_SLOT_orders")
@@ -202,7 +208,7 @@ func TestCheckAccessOfPermits(t *testing.T) {
 	}
 	s.user = "weak:weak@"
 	weak := connect(t, config.NATS{URLs: []string{s.url()}, Prefix: "fl"})
-	problems := weak.CheckAccess(within(t), []config.Queue{strong.q}, "fairlead")
+	problems := weak.CheckAccess(within(t), []config.Queue{strong.q})
 	if len(problems) != 2 || !strings.Contains(problems[0], "may not claim permits") || !strings.Contains(problems[1], "may not remove permits of agents that are gone") {
 		t.Errorf("problems are\n%s", strings.Join(problems, "\n"))
 	}

@@ -685,7 +685,7 @@ func TestCheckAccessOfDeadLetters(t *testing.T) {
 	if f, err := r.bury(a.take(a.at(0, "a"), 1)[0], Burial{DeadRejected, 1, ""}); f != Finished || err != nil {
 		t.Fatal(f, err)
 	}
-	if problems := r.CheckAccess(within(t), []config.Queue{r.q}, "fairlead"); len(problems) != 0 {
+	if problems := r.CheckAccess(within(t), []config.Queue{r.q}); len(problems) != 0 {
 		t.Errorf("%q", problems)
 	}
 	if n := len(r.dead()); n != 1 {

@@ -133,9 +133,7 @@ func (c *Client) DeadCount(ctx context.Context, queue string) (uint64, error) {
 // deadInfo looks at the stream of a queue's dead letters; one that does not exist is empty.
 func (c *Client) deadInfo(ctx context.Context, queue string) (*streamInfo, error) {
 	name := c.names.DeadStream(queue)
-	answer, err := permitted(ctx, c, "$JS.API.STREAM.INFO."+name, func(ctx context.Context) ([]byte, error) {
-		return c.api(ctx, "STREAM.INFO."+name, nil)
-	})
+	answer, err := c.api(ctx, "STREAM.INFO."+name, nil)
 	if err != nil {
 		return nil, fmt.Errorf("broker: dead letters of %s: %w", queue, translate(err))
 	}

@@ -78,6 +78,11 @@
 //
 //	publish ──refused──> turn ──> hunt: look, take ──> delete ──> publish
 //
+// # Permissions
+//
+// [Names.AgentPermissions] lists all that an agent's identity needs in NATS. NATS does not answer a request that it refuses: it
+// says so apart from it, and whoever waits for the answer gets a [NotPermittedError] that names what is to be allowed.
+//
 // # Guarantees
 //
 //   - No limit is overshot, and what was accepted is stored. What a full queue evicts was waiting: it was in nobody's hands,

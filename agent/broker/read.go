@@ -71,7 +71,8 @@ func (c *Client) read(ctx context.Context, stream string, l look) (*stored, erro
 func (c *Client) api(ctx context.Context, what string, body []byte) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerWait)
 	defer cancel()
-	answer, err := c.nc.RequestMsgWithContext(ctx, &nats.Msg{Subject: "$JS.API." + what, Data: body})
+	m := &nats.Msg{Subject: "$JS.API." + what, Data: body}
+	answer, err := permitted(ctx, c, m.Subject, func(ctx context.Context) (*nats.Msg, error) { return c.nc.RequestMsgWithContext(ctx, m) })
 	if err != nil {
 		return nil, translate(err)
 	}

@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"cmp"
 	"strconv"
 	"sync"
 	"time"
@@ -29,6 +30,7 @@ type requester struct {
 type call struct {
 	msg      *nats.Msg
 	deadline time.Time
+	refused  error       // why there will be no answer, if there is none until the deadline
 	still    func() bool // nil, or whether it may still be sent when its turn has come
 	// done gets the answer, or the reason why there is none: ErrUnavailable when nothing was sent or nobody was there,
 	// ErrOutcomeUnknown when it was sent and not answered. It must not block.
@@ -156,9 +158,24 @@ func (r *requester) expire() {
 	}
 	r.mu.Unlock()
 	for _, c := range late {
-		c.done(nil, ErrOutcomeUnknown)
+		c.done(nil, cmp.Or(c.refused, ErrOutcomeUnknown))
 	}
 	fail(failed...)
+}
+
+// refused gives up, in a moment, the calls that this identity may not make: nothing comes of them.
+func (r *requester) refused(e *NotPermittedError) {
+	soon := time.Now().Add(denialGrace)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, c := range r.flight { // each by itself
+		if c.msg.Subject == e.Subject && c.deadline.After(soon) {
+			c.deadline, c.refused = soon, e
+		}
+	}
+	if r.sweeper != nil && !r.closed {
+		r.sweeper.Reset(denialGrace)
+	}
 }
 
 // disconnected gives up everything in flight: whether it was carried out is unknown.

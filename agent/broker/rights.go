@@ -1,19 +1,32 @@
 package broker
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"regexp"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/fairlead/fairlead/config"
 )
 
 // NATS does not answer a request that the identity may not send: it says so apart from all requests, and whoever waits for
 // the answer waits in vain. The calls here end as soon as the server has said it.
 
-// maxDenials bounds how many refusals of rights are remembered.
-const maxDenials = 256
+const (
+	// maxDenials bounds how many refusals of rights are remembered.
+	maxDenials = 256
+	// denialAge is how long a refusal counts as one of now. What an agent does without a right it tries again sooner.
+	denialAge = time.Minute
+	// denialGrace is how long a call whose right was refused still waits for its answer: the refusal may be of a later
+	// call, where the right was taken away between the two.
+	denialGrace = 500 * time.Millisecond
+)
 
 // asked is a call under way on a subject.
 type asked struct {
@@ -21,37 +34,91 @@ type asked struct {
 	refuse  context.CancelCauseFunc
 }
 
-// deny remembers that the server has refused this identity something, and ends the calls that wait for it.
-func (c *Client) deny(err error) {
-	if !errors.Is(err, nats.ErrPermissionViolation) {
-		return
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if len(c.denials) < maxDenials {
-		c.denials = append(c.denials, err.Error())
-	}
-	for a := range c.asked { // each by itself
-		if refuses(err.Error(), a.subject) {
-			a.refuse(err)
-		}
-	}
+// denial is what the server has refused this identity.
+type denial struct {
+	err  *NotPermittedError
+	last time.Time
 }
 
-// denied returns the server's words about a subject that this identity may not use, or "".
-func (c *Client) denied(subject string) string {
+// violation matches the server's words.
+var violation = regexp.MustCompile(`(?i)permissions violation for (publish|subscription)(?: with reply of "[^"]*")? to "([^"]+)"`)
+
+// deny remembers that the server has refused this identity something, and ends the calls that wait for it. It returns nil
+// for an error that is none of these.
+func (c *Client) deny(err error) *NotPermittedError {
+	if !errors.Is(err, nats.ErrPermissionViolation) {
+		return nil
+	}
+	words := violation.FindStringSubmatch(err.Error())
+	if words == nil {
+		return nil
+	}
+	refused := &NotPermittedError{Subject: words[2]}
+	if strings.EqualFold(words[1], "subscription") {
+		refused.Direction = Subscribe
+	}
+	refused.Missing = c.names.wanted(refused, c.queues)
+	c.mu.Lock()
+	known := slices.IndexFunc(c.denials, func(d denial) bool { return *d.err == *refused })
+	switch {
+	case known >= 0:
+		c.denials[known].last = time.Now()
+	case len(c.denials) < maxDenials:
+		c.denials = append(c.denials, denial{refused, time.Now()})
+	}
+	for a := range c.asked { // each by itself
+		if refused.Direction == Publish && a.subject == refused.Subject {
+			copied := *refused
+			a.refuse(&copied)
+		}
+	}
+	c.mu.Unlock()
+	if refused.Direction == Publish && c.writes != nil {
+		c.deletes.refused(refused)
+		c.writes.refused(refused)
+	}
+	return refused
+}
+
+// wanted returns the permission under which the server would not have refused.
+func (n Names) wanted(e *NotPermittedError, queues []config.Queue) Permission {
+	for _, p := range slices.Concat(n.AgentPermissions(queues), n.SetupPermissions(queues)) {
+		if p.Direction == e.Direction && config.SubjectsMeet(p.Subject, e.Subject) {
+			return p
+		}
+	}
+	return Permission{}
+}
+
+// denied returns what the server has refused lately, of one subject, or nil.
+func (c *Client) denied(dir Direction, subject string) *NotPermittedError {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, d := range c.denials {
-		if refuses(d, subject) {
-			return d
+		if d.err.Direction == dir && d.err.Subject == subject {
+			copied := *d.err
+			return &copied
 		}
 	}
-	return ""
+	return nil
 }
 
-// refuses tells whether the server's words are about a subject.
-func refuses(words, subject string) bool { return strings.Contains(words, `"`+subject+`"`) }
+// Missing describes the permissions that the server has refused this agent within the last minute, one for each thing that
+// it needs them for.
+func (c *Client) Missing() (list []string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	said := map[string]bool{}
+	for _, d := range c.denials {
+		of := d.err.Direction.String() + cmp.Or(d.err.Missing.Subject, d.err.Subject)
+		if time.Since(d.last) > denialAge || said[of] {
+			continue // of lanes there are many, and one line says it
+		}
+		said[of] = true
+		list = append(list, d.err.sentence())
+	}
+	return list
+}
 
 // permitted makes a call on a subject. Its error is the server's words when this identity may not.
 func permitted[T any](ctx context.Context, c *Client, subject string, call func(context.Context) (T, error)) (T, error) {
@@ -69,7 +136,7 @@ func permitted[T any](ctx context.Context, c *Client, subject string, call func(
 	delete(c.asked, a)
 	c.mu.Unlock()
 	if cause := context.Cause(ctx); err != nil && errors.Is(cause, nats.ErrPermissionViolation) {
-		err = cause
+		err = cause // a *NotPermittedError
 	}
 	return v, err
 }

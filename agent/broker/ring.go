@@ -327,7 +327,7 @@ func (g *ring) hunt(n newcomer) (*hunt, error) {
 		g.mu.Unlock()
 		g.strangeAt = time.Time{}
 	}
-	g.scout.direct = n.queue.Storage.Replicas <= 1 && g.c.denied("$JS.API.DIRECT.GET."+g.stream) == ""
+	g.scout.direct = n.queue.Storage.Replicas <= 1 && g.c.denied(Publish, "$JS.API.DIRECT.GET."+g.stream) == nil
 	if time.Since(g.strangeAt) > strangersAge {
 		strange, err := g.scout.strangers(g.ctx)
 		if err != nil {

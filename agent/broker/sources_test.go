@@ -274,11 +274,11 @@ func TestAMissingSource(t *testing.T) {
 	if len(problems) != 1 || problems[0] != "queue orders: source stream EVENTS does not exist; JetStream goes on trying" {
 		t.Errorf("told %q", problems)
 	}
-	if found := r.CheckAccess(within(t), []config.Queue{r.q}, r.names.Bucket()); len(found) != 1 || !strings.Contains(found[0], "source stream EVENTS does not exist") {
+	if found := r.CheckAccess(within(t), []config.Queue{r.q}); len(found) != 1 || !strings.Contains(found[0], "source stream EVENTS does not exist") {
 		t.Errorf("found %q", found)
 	}
 	r.events("EVENTS", "events.>") // the server looks for it again after a while: see the integration tests
-	if found := r.CheckAccess(within(t), []config.Queue{r.q}, r.names.Bucket()); len(found) != 1 || !strings.Contains(found[0], `no subject of stream EVENTS (events.>) matches "other.>"`) {
+	if found := r.CheckAccess(within(t), []config.Queue{r.q}); len(found) != 1 || !strings.Contains(found[0], `no subject of stream EVENTS (events.>) matches "other.>"`) {
 		t.Errorf("found %q", found)
 	}
 	q := r.q

@@ -124,7 +124,7 @@ func (c *Client) infoUnder(ctx context.Context, stream, filter string, offset in
 		return nil, fmt.Errorf("broker: %w", err)
 	}
 	m := &nats.Msg{Subject: "$JS.API.STREAM.INFO." + stream, Data: body}
-	answer, err := c.nc.RequestMsgWithContext(ctx, m)
+	answer, err := permitted(ctx, c, m.Subject, func(ctx context.Context) (*nats.Msg, error) { return c.nc.RequestMsgWithContext(ctx, m) })
 	if err != nil {
 		return nil, fmt.Errorf("broker: subjects of %s: %w", stream, translate(err))
 	}

@@ -67,7 +67,7 @@ strict priority levels, inside each a fair share between tenants.`,
 	root.SetFlagErrorFunc(flagError)
 	root.SetHelpCommand(helpCommand(root))
 	root.AddCommand(
-		a.runCommand(), a.validateCommand(), a.setupCommand(), a.demoCommand(),
+		a.runCommand(), a.validateCommand(), a.permissionsCommand(), a.setupCommand(), a.demoCommand(),
 		a.publishCommand(), a.pullCommand(), a.workCommand(),
 		a.statusCommand(), a.queuesCommand(), a.peekCommand(), a.delayedCommand(), a.deadCommand(),
 		a.pauseCommand(), a.resumeCommand(), a.weightCommand(), a.purgeCommand(),
