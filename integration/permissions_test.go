@@ -136,7 +136,7 @@ authorization: {users: [
 	}
 	unused := map[string]permission{}
 	for _, p := range linesOf(permissions(t)) {
-		unused[p.direction+" "+kind(p.subject)] = p
+		unused[p.direction+" "+anyQueue(p.subject)] = p
 	}
 	if len(unused) < 40 {
 		t.Fatalf("only %d permissions", len(unused))
@@ -176,12 +176,12 @@ var (
 	traceLine    = regexp.MustCompile(`user:worker" - <<- \[(H?PUB|SUB) (\S+)`)
 )
 
-// kind is a permission of whichever queue.
-func kind(subject string) string { return queueNamesOf.ReplaceAllString(subject, "${2}QUEUE") }
+// anyQueue is a permission of whichever queue.
+func anyQueue(subject string) string { return queueNamesOf.ReplaceAllString(subject, "${2}QUEUE") }
 
 // covers reports whether a permission, of whichever queue, allows a subject.
 func covers(pattern, subject string) bool {
-	p, s := strings.Split(kind(pattern), "."), strings.Split(kind(subject), ".")
+	p, s := strings.Split(anyQueue(pattern), "."), strings.Split(anyQueue(subject), ".")
 	for i := range p {
 		switch {
 		case p[i] == ">":
