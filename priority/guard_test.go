@@ -318,3 +318,40 @@ func history(seed uint64, size int, pull func(*world, int) []lane) []lane {
 	}
 	return got
 }
+
+// Another guard acts on what levels have had already, and leaves the tenants' shares alone.
+func TestTheGuardChangesUnderWork(t *testing.T) {
+	fresh := func(guard int) *world {
+		w := newWorld(New(2, guard, 1))
+		w.publish(0, "a", 100)
+		w.publish(1, "a", 100)
+		return w
+	}
+	for _, c := range []struct {
+		before, after, had int
+		want               string // the next 12
+	}{
+		{10, 3, 6, "M H×3 M H×3 M H×3"},
+		{10, 8, 6, "H×2 M H×8 M"},
+		{3, 10, 2, "H×8 M H×3"},
+		{3, 0, 2, "H×12"},
+		{0, 4, 6, "H×4 M H×4 M H×2"},
+	} {
+		w := fresh(c.before)
+		w.pull(c.had)
+		if !w.q.SetGuard(c.after) {
+			t.Fatal("refused without an open turn")
+		}
+		if got := brief(w.pull(12)); got != c.want {
+			t.Errorf("guard %d -> %d after %d: %s, want %s", c.before, c.after, c.had, got, c.want)
+		}
+	}
+	w := fresh(10)
+	turn, _ := w.q.Pick()
+	if w.q.SetGuard(3) {
+		t.Error("changed under an open turn")
+	}
+	if !w.q.Settle(turn, 1000) || !w.q.SetGuard(3) {
+		t.Error("the turn cannot be settled, or the guard not changed afterwards")
+	}
+}

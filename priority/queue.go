@@ -64,6 +64,25 @@ func New(levels, guard int, seed uint64) *Queue {
 // Levels is the number of levels.
 func (q *Queue) Levels() int { return len(q.levels) }
 
+// SetGuard changes the starvation guard; 0 or less is strict. What levels have
+// had since a lower one ran still counts, at most as the new limit; after
+// strictness it counts from 0. The fair shares inside the levels stay as they
+// are. It reports false, and changes nothing, while a turn is open.
+func (q *Queue) SetGuard(limit int) bool {
+	if q.open > 0 {
+		return false
+	}
+	old := q.guard
+	q.guard = newGuard(len(q.levels), limit)
+	if old != nil && q.guard != nil {
+		for i, n := range old.settled {
+			q.guard.settled[i] = min(n, q.guard.limit)
+		}
+		copy(q.guard.tentative, q.guard.settled)
+	}
+	return true
+}
+
 // Wake says that key is believed to have work in level, and which weight to
 // expect of it; see [fairshare.Picker.Wake].
 func (q *Queue) Wake(level int, key string, w Weight) {

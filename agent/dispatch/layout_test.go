@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -120,5 +121,50 @@ func TestNothingIsTakenWhileTheLayoutChanges(t *testing.T) {
 	w.run(3*time.Second, func() bool { return answered })
 	if !answered {
 		t.Error("nothing is taken after a change that was none")
+	}
+}
+
+// Another starvation guard is no other layout: the lanes stay, with what is known of them, also in a tenure with a message out.
+func TestAnotherGuardKeepsTheLanes(t *testing.T) {
+	for _, one := range []bool{false, true} {
+		q := def("q", 2, 0, true, nil)
+		if one {
+			q = single(q)
+		}
+		w := newWorld(t, 35)
+		a := w.agent(4, q)
+		if one {
+			a.hold(q, 7)
+		}
+		for range 12 {
+			w.publish("q", 0, "k", 0)
+			w.publish("q", 1, "k", 0)
+		}
+		var order string
+		take := func(n int) {
+			t.Helper()
+			for range n {
+				var m *broker.Message
+				a.pull(1, time.Minute, func(ms []*broker.Message) { m = ms[0] })
+				w.run(10*time.Second, func() bool { return m != nil })
+				if m == nil {
+					t.Fatalf("single %v: nothing comes after %q", one, order)
+				}
+				order += []string{"H", "L"}[m.Lane.Level]
+				a.release([]*broker.Message{m})
+			}
+		}
+		take(4)
+		lanes := a.core.queueNamed("q").lanes
+		changed := definition(q)
+		changed.Guard, changed.Layout = 2, a.core.queueNamed("q").layout
+		a.core.define(changed, w.now)
+		take(6)
+		if order != "HHHHHHLHHL" {
+			t.Errorf("single %v: %s", one, order)
+		}
+		if now := a.core.queueNamed("q").lanes; fmt.Sprintf("%p", now) != fmt.Sprintf("%p", lanes) {
+			t.Errorf("single %v: the lanes were made anew", one)
+		}
 	}
 }

@@ -179,7 +179,8 @@ func (c *core) define(def Definition, now time.Time) {
 func (c *core) applyChanges(now time.Time) {
 	for _, def := range c.pending {
 		old := c.queueNamed(def.Layout.Queue)
-		if old != nil && old.layout == def.Layout && old.guard == def.Guard {
+		if old != nil && old.layout == def.Layout && (old.guard == def.Guard || old.sched.SetGuard(def.Guard)) {
+			old.guard = def.Guard
 			c.reweigh(old, def)
 			old.leaving = false
 			continue
