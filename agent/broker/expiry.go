@@ -47,7 +47,7 @@ func (c *Client) expire(m *Message) {
 	}
 	c.Finish(m, func(f Finish) {
 		if f == Finished {
-			c.metrics.Expired.Add(1)
+			c.metrics.Expired.Add(m.Queue, strconv.Itoa(m.Level))
 		}
 	})
 }

@@ -50,7 +50,7 @@ func TestAnExpiredMessageIsGone(t *testing.T) {
 	if got := payloads(a.take(lane, 2)); got != "young for ever " {
 		t.Errorf("got %s", got)
 	}
-	until(t, "it is removed and counted", func() bool { return r.stored() == 2 && r.metrics.Expired.Load() == 1 })
+	until(t, "it is removed and counted", func() bool { return r.stored() == 2 && r.metrics.Expired.Load("orders", "0") == 1 })
 }
 
 // To the millisecond: what has time left is handed out, and its time is known.
@@ -86,7 +86,7 @@ func TestRunningWorkDoesNotExpire(t *testing.T) {
 	if f := r.finished(m); f != Finished {
 		t.Errorf("finish: %v", f)
 	}
-	if n := r.metrics.Expired.Load(); n != 0 {
+	if n := r.metrics.Expired.Load("orders", "0"); n != 0 {
 		t.Errorf("%d expired", n)
 	}
 }
@@ -103,7 +103,7 @@ func TestARetryExpires(t *testing.T) {
 		}
 		return r.stored() == 0
 	})
-	until(t, "it is counted", func() bool { return r.metrics.Expired.Load() == 1 })
+	until(t, "it is counted", func() bool { return r.metrics.Expired.Load("orders", "0") == 1 })
 	until(t, "its record is gone", func() bool { return len(r.attempts.of("orders")) == 0 })
 }
 
@@ -125,7 +125,7 @@ func TestTheQueuesTTL(t *testing.T) {
 		t.Errorf("got %s", got)
 	}
 	until(t, "the others are removed", func() bool { a.ask(a.at(0, "a"), 5); return r.stored() == 2 })
-	until(t, "they are counted", func() bool { return r.metrics.Expired.Load() == 3 })
+	until(t, "they are counted", func() bool { return r.metrics.Expired.Load("orders", "0") == 3 })
 }
 
 // JetStream's own removal comes at least a day later, in whole seconds.
@@ -155,7 +155,7 @@ func TestADelayedMessageExpires(t *testing.T) {
 	time.Sleep(100 * time.Millisecond)
 	r.mover()
 	until(t, "it is gone", func() bool { return r.leftDelayed() == 0 })
-	until(t, "it is counted", func() bool { return r.metrics.Expired.Load() == 1 })
+	until(t, "it is counted", func() bool { return r.metrics.Expired.Load("orders", "0") == 1 })
 	if r.stored() != 0 || r.metrics.DelayedMoved.Load() != 0 {
 		t.Error("it was moved")
 	}

@@ -105,7 +105,7 @@ func (f *Feed) Lane(layout Layout, a Address) *Lane { return f.c.names.lane(layo
 // is backing off: whoever asks in spite of that says how long the question may stay open, so that it ends by itself. An
 // empty lane then answers only after this time; 0 is for all other questions.
 func (f *Feed) Ask(lane *Lane, n int, patience time.Duration) {
-	f.c.metrics.LanePulls.Add(1)
+	f.c.metrics.LanePulls.Add(lane.Layout.Queue)
 	f.mu.Lock()
 	f.serial++
 	q := &question{lane: lane, id: f.serial, left: n, patience: patience, answer: Answer{Lane: lane}}
@@ -205,7 +205,7 @@ func (f *Feed) finish(q *question, how func(*Answer)) {
 	}
 	f.mu.Unlock()
 	if len(a.Messages) == 0 && a.Err == nil {
-		f.c.metrics.EmptyPulls.Add(1)
+		f.c.metrics.EmptyPulls.Add(q.lane.Layout.Queue)
 	}
 	f.sink(a)
 	if last != nil {

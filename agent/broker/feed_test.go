@@ -32,7 +32,7 @@ func TestAsk(t *testing.T) {
 	if answer := a.ask(lane, 1); !answer.Short || len(answer.Messages) != 0 || answer.Err != nil {
 		t.Errorf("all in hand: %+v", answer)
 	}
-	if pulls, empty, made := r.metrics.LanePulls.Load(), r.metrics.EmptyPulls.Load(), r.metrics.LanesMade.Load(); pulls != 4 || empty != 2 || made != 1 {
+	if pulls, empty, made := r.metrics.LanePulls.Load("orders"), r.metrics.EmptyPulls.Load("orders"), r.metrics.LanesMade.Load(); pulls != 4 || empty != 2 || made != 1 {
 		t.Errorf("counted %d pulls, %d empty, %d lanes made; want 4, 2, 1", pulls, empty, made)
 	}
 }

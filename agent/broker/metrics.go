@@ -1,11 +1,14 @@
 package broker
 
-import "sync/atomic"
+import (
+	"strconv"
+	"sync/atomic"
+)
 
 // Metrics counts what happens between the agent and JetStream. All numbers only grow.
 type Metrics struct {
-	LanePulls      atomic.Uint64 // questions to lanes
-	EmptyPulls     atomic.Uint64 // answered with nothing
+	LanePulls      QueueCounts   // questions to lanes
+	EmptyPulls     QueueCounts   // answered with nothing
 	LanesMade      atomic.Uint64 // lane consumers created, or found
 	LanesLost      atomic.Uint64 // lane consumers that had to be made again
 	Deletes        atomic.Uint64 // messages finished
@@ -20,9 +23,9 @@ type Metrics struct {
 	Delayed        atomic.Uint64 // delayed messages stored
 	DelayedMoved   atomic.Uint64 // delayed messages that became due and entered their queue
 	Cancelled      atomic.Uint64 // delayed messages cancelled
-	Expired        atomic.Uint64 // messages removed because nobody took them in time
-	Wakeups        atomic.Uint64
-	Sweeps         atomic.Uint64
+	Expired        Counts        // messages removed because nobody took them in time, by queue and level
+	Wakeups        QueueCounts
+	Sweeps         QueueCounts
 	Repaired       atomic.Uint64 // messages moved from a subject that was not canonical
 	PoisonWeights  atomic.Uint64 // messages whose weight header was unusable
 	UnknownLevels  atomic.Uint64 // messages of a level that the queue does not have, or that is no level at all
@@ -32,4 +35,19 @@ type Metrics struct {
 	BurialsFailed  atomic.Uint64 // messages that were given up, and could not be moved or dropped yet
 	DeadRetried    atomic.Uint64 // dead letters put back into their queues
 	DeadPurged     atomic.Uint64 // dead letters deleted by an operator
+}
+
+// ExpectQueue lets the numbers of a queue begin at 0, instead of being absent until something happens.
+func (m *Metrics) ExpectQueue(queue string, levels int) {
+	for _, c := range []*QueueCounts{&m.LanePulls, &m.EmptyPulls, &m.Wakeups, &m.Sweeps} {
+		c.Expect(queue)
+	}
+	m.Refused.Expect(queue, fullMessages, fullBytes, fullKey, fullLower)
+	for _, c := range []*Counts{&m.Dead, &m.Dropped} {
+		c.Expect(queue, string(DeadMaxAttempts), string(DeadRejected), string(DeadEvicted))
+	}
+	for level := range levels {
+		m.Evicted.Expect(queue, strconv.Itoa(level))
+		m.Expired.Expect(queue, strconv.Itoa(level))
+	}
 }

@@ -52,7 +52,7 @@ func (m *mover) move(ctx context.Context, def config.Queue, msgs []jetstream.Msg
 		case d.at.After(now): // by this clock; the server's is ahead
 			_ = d.msg.NakWithDelay(d.at.Sub(now) + time.Millisecond)
 		case !expires.IsZero() && !now.Before(expires):
-			b.dropExpired(d)
+			b.dropExpired(def, d)
 		case now.Sub(begin) > moveLimit: // somebody else is about to get it
 			_ = d.msg.Nak()
 		default:
@@ -152,11 +152,15 @@ type moves struct {
 	err  error
 }
 
-func (b *moves) dropExpired(d *dueMessage) {
+func (b *moves) dropExpired(def config.Queue, d *dueMessage) {
+	level := def.DefaultPriority
+	if n, ok := classLevel(d.class); ok && n >= 0 {
+		level = min(n, def.Levels-1)
+	}
 	b.open.Add(1)
 	b.m.c.drop(b.m.c.names.DelayStream(b.m.queue), d.seq, 1, func(f Finish) {
 		if f == Finished {
-			b.m.c.metrics.Expired.Add(1)
+			b.m.c.metrics.Expired.Add(def.Name, strconv.Itoa(level))
 		}
 		b.open.Done()
 	})

@@ -30,7 +30,7 @@ type Sweep struct {
 // Sweep lists the lanes of a queue that hold messages. The cost grows with the number of subjects that have some: about
 // 2 ms per thousand.
 func (c *Client) Sweep(ctx context.Context, layout Layout) (Sweep, error) {
-	c.metrics.Sweeps.Add(1)
+	c.metrics.Sweeps.Add(layout.Queue)
 	start := time.Now()
 	info, err := c.subjects(ctx, layout.Queue)
 	if err != nil {

@@ -37,8 +37,8 @@ func TestSweep(t *testing.T) {
 	if got := fmt.Sprint(s.Odd); got != "[fl.q.orders.p0 fl.q.orders.p0.* fl.q.orders.p0.=ZZ fl.q.orders.p0.a.b fl.q.orders.px.a]" {
 		t.Errorf("odd are %s", got)
 	}
-	if s.Took <= 0 || r.metrics.Sweeps.Load() != 2 {
-		t.Errorf("took %v, counted %d", s.Took, r.metrics.Sweeps.Load())
+	if s.Took <= 0 || r.metrics.Sweeps.Load("orders") != 2 {
+		t.Errorf("took %v, counted %d", s.Took, r.metrics.Sweeps.Load("orders"))
 	}
 
 	// A message in hand still counts; a finished one does not.

@@ -26,7 +26,7 @@ func (c *Client) Watch(layout Layout, f func(Wake)) (stop func(), err error) {
 	// The same few addresses come again and again: parse each once.
 	known := map[string]Address{}
 	sub, err := c.nc.Subscribe(prefix+"*.*", func(m *nats.Msg) {
-		c.metrics.Wakeups.Add(1)
+		c.metrics.Wakeups.Add(layout.Queue)
 		var w Wake
 		if h := m.Header.Get(headerWeight); h != "" {
 			w.Weight, _ = ParseWeight(h)

@@ -51,7 +51,7 @@ func TestWatch(t *testing.T) {
 					t.Errorf("%s %v woke with %+v, want %+v", tt.subject, tt.headers, got, tt.want)
 				}
 			}
-			if n := other.metrics.Wakeups.Load(); n != 6 {
+			if n := other.metrics.Wakeups.Load("orders"); n != 6 {
 				t.Errorf("counted %d wake-ups", n)
 			}
 			// A finish, a return and a refused publish wake nobody; the next message does.

@@ -63,6 +63,10 @@ func (s sink) counts(f *family, c *broker.Counts) {
 	c.Each(func(name broker.Count, n uint64) { s.count(f, n, name.Queue, name.Label) })
 }
 
+func (s sink) queueCounts(f *family, c *broker.QueueCounts) {
+	c.Each(func(queue string, n uint64) { s.count(f, n, queue) })
+}
+
 func (m *Metrics) collectBroker(out sink) {
 	b := m.o.Broker
 	out.counts(refused, &b.Refused)
@@ -72,19 +76,19 @@ func (m *Metrics) collectBroker(out sink) {
 	out.count(burialsFailed, b.BurialsFailed.Load())
 	out.count(deadRetried, b.DeadRetried.Load())
 	out.count(deadPurged, b.DeadPurged.Load())
-	out.count(expired, b.Expired.Load())
+	out.counts(expired, &b.Expired)
 	out.count(delayedMoved, b.DelayedMoved.Load())
 	out.count(cancelled, b.Cancelled.Load())
 	out.count(returned, b.Returned.Load())
 	out.count(heldBack, b.HeldBack.Load())
 	out.count(finishes, b.Deletes.Load())
 	out.count(finishesUnknown, b.DeletesUnknown.Load())
-	out.count(lanePulls, b.LanePulls.Load())
-	out.count(emptyPulls, b.EmptyPulls.Load())
+	out.queueCounts(lanePulls, &b.LanePulls)
+	out.queueCounts(emptyPulls, &b.EmptyPulls)
 	out.count(lanesMade, b.LanesMade.Load())
 	out.count(lanesLost, b.LanesLost.Load())
-	out.count(wakeups, b.Wakeups.Load())
-	out.count(sweeps, b.Sweeps.Load())
+	out.queueCounts(wakeups, &b.Wakeups)
+	out.queueCounts(sweeps, &b.Sweeps)
 	out.count(repaired, b.Repaired.Load())
 	out.count(poison, b.PoisonWeights.Load(), "weight")
 	out.count(poison, b.UnknownLevels.Load(), "level")
@@ -137,6 +141,12 @@ func (m *Metrics) collectAgent(out sink) {
 	for _, def := range m.source.Definitions() {
 		out.add(peers, float64(serving[def.Name]), def.Name)
 		out.flag(paused, isPaused[def.Name], def.Name)
+		if n := def.Limits.MaxMessages; n > 0 {
+			out.add(mostStored, float64(n), def.Name)
+		}
+		if n := def.Limits.MaxBytes; n > 0 {
+			out.add(mostBytes, float64(n), def.Name)
+		}
 	}
 }
 
@@ -175,8 +185,12 @@ func (m *Metrics) collectSamples(out sink) {
 			out.add(oldest, l.OldestAge.Seconds(), def.Name, level)
 		}
 		out.count(deadLetters, one.held.Dead, def.Name)
+		out.count(storedNow, one.held.Stored, def.Name)
 		out.count(bytes, one.held.Bytes, def.Name)
 		out.add(tenants, float64(one.held.KeysTotal), def.Name)
+		out.add(noisyTenants, float64(one.noisy), def.Name)
+		out.count(tenantBacklog, one.noisyWaiting, def.Name, "noisy")
+		out.count(tenantBacklog, one.held.Waiting-min(one.noisyWaiting, one.held.Waiting), def.Name, "quiet")
 		out.add(lanes, float64(one.held.Lanes), def.Name)
 		for _, k := range one.held.Keys[:min(m.o.TopKeys, len(one.held.Keys))] {
 			out.count(keyWaiting, k.Waiting, def.Name, k.Key)

@@ -21,7 +21,7 @@ type deliveries struct {
 	waits   *prometheus.HistogramVec
 	picks   *prometheus.HistogramVec
 	works   *prometheus.HistogramVec
-	noisy   *atomic.Pointer[noisyTenants]
+	noisy   *atomic.Pointer[noisyKeys]
 
 	all atomic.Pointer[map[place]*series] // never changed, but replaced by a larger one
 	mu  sync.Mutex                        // serialises replacing
@@ -41,7 +41,7 @@ type series struct {
 	pick, work   prometheus.Observer
 }
 
-func (d *deliveries) init(noisy *atomic.Pointer[noisyTenants]) {
+func (d *deliveries) init(noisy *atomic.Pointer[noisyKeys]) {
 	d.counts, d.endings = delivered.counters(), settled.counters()
 	d.waits, d.picks, d.works = wait.histograms(), picking.histograms(), working.histograms()
 	d.noisy = noisy
@@ -115,7 +115,7 @@ func (d *deliveries) collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// noisyTenants are the keys of noisy tenants, by queue. It is never changed.
-type noisyTenants map[string]map[string]bool
+// noisyKeys are the keys of noisy tenants, by queue. It is never changed.
+type noisyKeys map[string]map[string]bool
 
-func (n *noisyTenants) has(queue, key string) bool { return n != nil && (*n)[queue][key] }
+func (n *noisyKeys) has(queue, key string) bool { return n != nil && (*n)[queue][key] }

@@ -74,6 +74,7 @@ func New(o Options) *Metrics {
 	m.sampler.init(o)
 	for _, q := range o.Queues {
 		m.published.WithLabelValues(q.Name, stored)
+		o.Broker.ExpectQueue(q.Name, q.Levels)
 		for level := range q.Levels {
 			m.deliveries.of(place{q.Name, level})
 		}

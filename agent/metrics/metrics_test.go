@@ -45,9 +45,12 @@ func (f *fake) Status(context.Context) (*api.AgentStatus, error) {
 	}, nil
 }
 
-func (f *fake) Ready() error                { return errors.New("not now") }
-func (f *fake) Book() delivery.Stats        { return delivery.Stats{Extended: 5} }
-func (f *fake) Definitions() []config.Queue { return []config.Queue{{Name: "jobs", Levels: 2}} }
+func (f *fake) Ready() error         { return errors.New("not now") }
+func (f *fake) Book() delivery.Stats { return delivery.Stats{Extended: 5} }
+func (f *fake) Definitions() []config.Queue {
+	return []config.Queue{{Name: "jobs", Levels: 2, Limits: config.Limits{MaxMessages: 1000, MaxBytes: 1 << 20}}}
+}
+
 func (f *fake) Held(_ context.Context, _ config.Queue, keys int) (Held, error) {
 	f.asked.Add(1)
 	time.Sleep(f.takes)
@@ -147,7 +150,9 @@ func TestWhatIsShown(t *testing.T) {
 		b.Evicted.Add("jobs", "1")
 		b.Dead.Add("jobs", "rejected")
 		b.Dropped.Add("jobs", "max_attempts")
-		b.Sweeps.Add(7)
+		for range 7 {
+			b.Sweeps.Add("jobs")
+		}
 		m.Published("jobs", broker.Receipt{}, nil)
 		m.Published("jobs", broker.Receipt{Duplicate: true}, nil)
 		m.Published("jobs", broker.Receipt{}, &api.Error{Code: api.CodeQueueFull})
@@ -173,7 +178,19 @@ func TestWhatIsShown(t *testing.T) {
 		want(t, all, 0, "fairlead_settled_total", "queue=jobs", "result=session_lost")
 		want(t, all, 1, "fairlead_refused_total", "queue=jobs", "reason=max_messages")
 		want(t, all, 1, "fairlead_evicted_total", "queue=jobs", "priority=1")
-		want(t, all, 7, "fairlead_sweeps_total")
+		want(t, all, 7, "fairlead_sweeps_total", "queue=jobs")
+		// What has not happened is 0 and not absent: else the first time would be no increase.
+		want(t, all, 0, "fairlead_dead_total", "queue=jobs", "reason=max_attempts")
+		want(t, all, 0, "fairlead_dropped_total", "queue=jobs", "reason=rejected")
+		want(t, all, 0, "fairlead_refused_total", "queue=jobs", "reason=lower_than_all")
+		want(t, all, 0, "fairlead_evicted_total", "queue=jobs", "priority=0")
+		want(t, all, 0, "fairlead_expired_total", "queue=jobs", "priority=0")
+		want(t, all, 0, "fairlead_empty_lane_pulls_total", "queue=jobs")
+		want(t, all, 109, "fairlead_stored_messages", "queue=jobs")
+		want(t, all, 1000, "fairlead_limit_messages", "queue=jobs")
+		want(t, all, 1, "fairlead_noisy_tenants", "queue=jobs")
+		want(t, all, 100, "fairlead_tenants_waiting_messages", "queue=jobs", "tenants=noisy")
+		want(t, all, 8, "fairlead_tenants_waiting_messages", "queue=jobs", "tenants=quiet")
 		want(t, all, 5, "fairlead_extended_total")
 		want(t, all, 1, "fairlead_reloads_total", "result=refused")
 		want(t, all, 0, "fairlead_reloads_total", "result=applied")
@@ -279,7 +296,7 @@ func TestNoisyTenants(t *testing.T) {
 			s.Keys = append(s.Keys, broker.KeyStats{Key: fmt.Sprint(i), Depth: broker.Depth{Waiting: n}})
 			s.Waiting += n
 		}
-		if got := noisyOf(s); len(got) != c.noisy || c.noisy > 0 && !got["0"] {
+		if got, _ := noisyOf(s); len(got) != c.noisy || c.noisy > 0 && !got["0"] {
 			t.Errorf("%s: noisy are %v, want the first %d", name, got, c.noisy)
 		}
 	}

@@ -30,15 +30,17 @@ const (
 
 // sample is what a queue held at a time.
 type sample struct {
-	held Held
-	at   time.Time
+	held         Held
+	at           time.Time
+	noisy        int    // tenants
+	noisyWaiting uint64 // messages of theirs
 }
 
 // sampler asks JetStream what the queues hold, in a goroutine of its own.
 type sampler struct {
 	keys     int
 	log      hclog.Logger
-	noisy    atomic.Pointer[noisyTenants]
+	noisy    atomic.Pointer[noisyKeys]
 	failures atomic.Uint64
 	scraped  chan struct{} // written by scrapes, read by run
 	cancel   context.CancelFunc
@@ -120,7 +122,7 @@ func (s *sampler) wanted() {
 // all samples every queue, and returns how long to pause.
 func (s *sampler) all(ctx context.Context, source Source) time.Duration {
 	began := time.Now()
-	next, noisy, failed := map[string]sample{}, noisyTenants{}, false
+	next, noisy, failed := map[string]sample{}, noisyKeys{}, false
 	s.mu.Lock()
 	old := maps.Clone(s.last)
 	s.mu.Unlock()
@@ -135,8 +137,9 @@ func (s *sampler) all(ctx context.Context, source Source) time.Duration {
 			}
 			continue
 		}
+		noisy[def.Name], one.noisyWaiting = noisyOf(one.held.Stats)
+		one.noisy = len(noisy[def.Name])
 		next[def.Name] = one
-		noisy[def.Name] = noisyOf(one.held.Stats)
 	}
 	pause := max(samplePause, sampleShare*time.Since(began))
 	if failed {
@@ -153,18 +156,19 @@ func (s *sampler) one(ctx context.Context, source Source, def config.Queue) (sam
 	ctx, cancel := context.WithTimeout(ctx, sampleLimit)
 	defer cancel()
 	held, err := source.Held(ctx, def, s.keys)
-	return sample{held, time.Now()}, err
+	return sample{held: held, at: time.Now()}, err
 }
 
-// noisyOf finds the tenants with more waiting than the mean.
-func noisyOf(stats broker.Stats) map[string]bool {
-	noisy := map[string]bool{}
+// noisyOf finds the tenants with more waiting than the mean, and how much that is together.
+func noisyOf(stats broker.Stats) (noisy map[string]bool, waiting uint64) {
+	noisy = map[string]bool{}
 	for _, k := range stats.Keys {
 		if k.Waiting*uint64(stats.KeysTotal) > stats.Waiting {
 			noisy[k.Key] = true
+			waiting += k.Waiting
 		}
 	}
-	return noisy
+	return noisy, waiting
 }
 
 // fresh returns the samples that are not too old to be shown.
