@@ -2,7 +2,7 @@
 .DEFAULT_GOAL := help
 GOLANGCI := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 
-.PHONY: help build run demo docs test short race fuzz lint bench ci clean
+.PHONY: help build run demo docs test short race fuzz lint bench deploy ci clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -36,6 +36,9 @@ lint: ## golangci-lint, built from source the first time
 
 bench: ## throughput and latency, side by side
 	go run ./cmd/agent bench
+
+deploy: ## check what is in deploy/ with the parsers of those who read it
+	cd deploy/check && go test ./...
 
 ci: ## what must hold before a change lands
 	./.ci/run
