@@ -2,6 +2,7 @@ package integration
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -73,6 +74,28 @@ func TestExampleWorkers(t *testing.T) {
 			equal(t, "exit code after SIGTERM", p.wait(patience), 0)
 			equal(t, "messages handled", len(lines()), 11)
 		})
+	}
+}
+
+// Who has the promise of 100 ms waits for a worker, and not for the backlog.
+func TestServiceLevels(t *testing.T) {
+	t.Parallel()
+	cmd := exec.CommandContext(t.Context(), "../examples/service-levels/run")
+	cmd.Env = environment("PATH=" + filepath.Dir(fairlead) + ":" + os.Getenv("PATH"))
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	jobs, median := map[string]string{}, map[string]int{}
+	for _, row := range regexp.MustCompile(`(?m)^(\w+) +(?:\d+ m\w+|none) +(\d+) +(\d+) +\d+ +\d+$`).FindAllStringSubmatch(string(out), -1) {
+		jobs[row[1]] = row[2]
+		median[row[1]], _ = strconv.Atoi(row[3])
+	}
+	if want := map[string]string{"interactive": "20", "minutes": "60", "best_effort": "150"}; !maps.Equal(jobs, want) {
+		t.Errorf("jobs %v, want %v\n%s", jobs, want, out)
+	}
+	if 3*median["interactive"] > median["minutes"] || median["minutes"] > median["best_effort"] {
+		t.Errorf("half of each class waited longer than %v ms", median)
 	}
 }
 

@@ -32,6 +32,9 @@ type Agent struct {
 	// PerPull, if set before the first pull, is the most that one pull gets.
 	PerPull int
 
+	// SettleLate, if set before the first pull, has a pull's settlements carried out after its take: they run beside it.
+	SettleLate bool
+
 	// Order, if set before the first pull, decides whether a goes before b: for tests that need a wrong one.
 	Order func(a, b *Message) bool
 

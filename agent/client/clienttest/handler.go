@@ -176,10 +176,17 @@ func (a *Agent) pull(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	var failed []api.SettleResult
-	for _, result := range a.settle(settlements) {
-		if result.Status != api.StatusOK {
-			failed = append(failed, result)
+	settle := func() {
+		for _, result := range a.settle(settlements) {
+			if result.Status != api.StatusOK {
+				failed = append(failed, result)
+			}
 		}
+	}
+	if a.SettleLate {
+		defer settle()
+	} else {
+		settle()
 	}
 	limit, _ := strconv.Atoi(q.Get("max"))
 	lease := time.Minute

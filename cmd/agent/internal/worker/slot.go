@@ -36,6 +36,9 @@ type slot struct {
 func (s *slot) run(kill context.Context) {
 	w := s.worker
 	for w.pulling.Err() == nil && w.reserve() {
+		// What the pull tells runs beside its take: a message that goes back at once may come too late for it. Such an answer
+		// does not say that nothing waits.
+		telling := len(s.open) > 0
 		got, err := s.pull()
 		if err == nil && len(got.Deliveries) > 0 {
 			s.rest(false)
@@ -47,7 +50,7 @@ func (s *slot) run(kill context.Context) {
 			break
 		}
 		// A draining agent says that it gives nothing, not that there is nothing.
-		if !got.Draining && len(s.open) == 0 {
+		if !got.Draining && !telling {
 			s.rest(true)
 		}
 		if w.options.ExitWhenEmpty && s.resting && w.wasEmpty() {

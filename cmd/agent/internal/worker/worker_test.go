@@ -185,6 +185,17 @@ func TestItReallyRunsSeveralAtATime(t *testing.T) {
 	}
 }
 
+// What is tried again at once waits, although the pull that told so brought nothing.
+func TestUntilEmptyWaitsForWhatWasJustGivenBack(t *testing.T) {
+	agent := clienttest.New(t)
+	agent.SettleLate = true
+	agent.Put(0, "k", "x")
+	j := start(t, agent, `[ "$FAIRLEAD_ATTEMPT" = 3 ]`, untilEmpty)
+	if sum, want := j.wait(), (Summary{Acked: 1, Nacked: 2}); sum != want {
+		t.Errorf("got %+v, want %+v", sum, want)
+	}
+}
+
 func TestMaxMessages(t *testing.T) {
 	agent := clienttest.New(t)
 	for range 10 {
