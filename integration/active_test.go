@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -28,10 +29,14 @@ capsules: [{name: main, queues: [jobs], concurrency: 10%s}]
 type member struct {
 	*agent
 	t   *testing.T
+	run atomic.Pointer[agent] // the same agent, for other goroutines
 	s   settings
 	log *history.Log
 	h   habits
 	app *worker
+	// pool starts the apps of other capsules; nil is none.
+	pool    func(m *member) []*worker
+	workers []*worker // those that it started
 }
 
 // join starts an agent and its app.
@@ -47,8 +52,34 @@ func join(t *testing.T, log *history.Log, s settings, h habits) *member {
 func (m *member) again() {
 	m.t.Helper()
 	m.agent = startAgent(m.t, m.s)
+	m.run.Store(m.agent)
 	m.app = m.work(m.log, m.h)
+	m.staff()
 }
+
+// staff starts the apps of other capsules.
+func (m *member) staff() {
+	if m.pool != nil {
+		m.workers = m.pool(m)
+	}
+}
+
+// leave ends all its apps when they have settled what they have.
+func (m *member) leave() {
+	for _, w := range append(m.workers, m.app) {
+		w.leave()
+	}
+}
+
+// crash ends all its apps in the middle of whatever they do.
+func (m *member) crash() {
+	for _, w := range append(m.workers, m.app) {
+		w.crash()
+	}
+}
+
+// now is the agent as it was started last.
+func (m *member) now() *agent { return m.run.Load() }
 
 // place is what the status of an agent says of queue jobs.
 func (a *agent) place() api.CapsuleQueue {

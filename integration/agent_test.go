@@ -36,7 +36,7 @@ func folder(t *testing.T) string {
 // settings is an agent's configuration: where NATS is ("" is embedded) and the rest of the file.
 type settings struct {
 	id   string
-	nats string
+	nats string // several are separated by commas
 	yaml string // queues, capsules and what else
 	dir  string // of an agent that ran before; "" is a new one
 	// probes is the address of /livez, /readyz and /metrics; "" is none.
@@ -59,7 +59,7 @@ func launch(t *testing.T, s settings) *agent {
 	}
 	broker := "embedded: {store_dir: " + filepath.Join(s.dir, "jetstream") + "}"
 	if s.nats != "" {
-		broker = "url: " + s.nats
+		broker = "url: [" + strings.ReplaceAll(s.nats, ",", ", ") + "]"
 	}
 	var text strings.Builder
 	if s.id != "" {

@@ -11,7 +11,7 @@
 //
 // An [agent] is a running binary; its methods speak HTTP on its socket without the project's own client, so that a
 // mistake which server and client share is still seen. A natsServer is a standalone server that can be killed and
-// started again on the same port and store, and a link a network to it that loses what a test wants. A worker is an app that
+// started again on the same port and store, a cluster is three of them, and a link a network to it that loses what a test wants. A worker is an app that
 // survives all that and writes down what happens to it; package history judges the record. Everything a failed test started
 // prints its log. Nothing sleeps in order to wait: tests wait for the thing itself, with a deadline that is far beyond the
 // promise unless the promise is the time.
@@ -24,5 +24,5 @@
 //
 // # Non-guarantees
 //
-// Throughput is not asserted, only compared within one run. Faults inside a cluster are not covered here.
+// Throughput is not asserted, only compared within one run.
 package integration

@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"fmt"
 	"net"
 	"sync"
 	"testing"
@@ -10,6 +11,7 @@ import (
 // A link is a network between one agent and the server: a proxy that can lose what goes one way, or both, without
 // telling anybody, and refuse connections.
 type link struct {
+	t      *testing.T
 	url    string
 	target string
 	listen net.Listener
@@ -34,7 +36,7 @@ func (s *natsServer) link(t *testing.T) *link {
 		t.Fatal(err)
 	}
 	l := &link{
-		url: "nats://" + listen.Addr().String(), target: s.url[len("nats://"):], listen: listen,
+		t: t, url: "nats://" + listen.Addr().String(), target: s.url[len("nats://"):], listen: listen,
 		changed: make(chan struct{}), conns: map[net.Conn]bool{},
 	}
 	go l.accept()
@@ -43,14 +45,21 @@ func (s *natsServer) link(t *testing.T) *link {
 		l.mu.Lock()
 		l.closed = true
 		l.mu.Unlock()
-		l.set(linkState{})
-		l.reset()
+		l.change(linkState{})
+		l.breakAll()
 	})
 	return l
 }
 
 // set changes what is lost. What was held up goes on when it is healed, as TCP would repeat it.
 func (l *link) set(s linkState) {
+	if s != (linkState{}) {
+		injected(l.t, "network", fmt.Sprintf("cut: %+v", s))
+	}
+	l.change(s)
+}
+
+func (l *link) change(s linkState) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.state = s
@@ -60,6 +69,11 @@ func (l *link) set(s linkState) {
 
 // reset breaks all connections.
 func (l *link) reset() {
+	injected(l.t, "network", "reset")
+	l.breakAll()
+}
+
+func (l *link) breakAll() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for c := range l.conns {

@@ -64,9 +64,22 @@ func freePort(t *testing.T) int {
 // start runs the server, again after a kill, on the same port and store.
 func (s *natsServer) start() {
 	s.t.Helper()
+	s.launch()
+	s.awaitJetStream()
+}
+
+// launch runs the server and does not wait.
+func (s *natsServer) launch() {
+	s.t.Helper()
 	s.process = start(s.t, "nats-server", exec.Command(natsBinary,
 		append(s.flags, "-js", "-sd", s.dir, "-a", "127.0.0.1", "-p", strconv.Itoa(s.port))...))
+}
+
+// awaitJetStream waits until the server answers JetStream requests.
+func (s *natsServer) awaitJetStream() {
+	s.t.Helper()
 	nc := s.connect()
+	defer nc.Close()
 	js, err := jetstream.New(nc)
 	if err != nil {
 		s.t.Fatal(err)
@@ -75,7 +88,6 @@ func (s *natsServer) start() {
 		_, err := js.AccountInfo(s.t.Context())
 		return err == nil
 	})
-	nc.Close()
 }
 
 // connect returns a plain NATS client, as a publisher without an agent has.

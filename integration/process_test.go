@@ -55,7 +55,7 @@ func start(t *testing.T, name string, cmd *exec.Cmd, extra ...string) *process {
 	}
 	go func() { _ = cmd.Wait(); close(p.exited) }()
 	t.Cleanup(func() {
-		p.kill()
+		p.end()
 		if t.Failed() {
 			t.Logf("%s: stdout\n%s\nstderr\n%s", name, tail(p.out.String()), tail(p.errs.String()))
 		}
@@ -87,10 +87,21 @@ func (p *process) signal(s syscall.Signal) {
 	if err := p.cmd.Process.Signal(s); err != nil {
 		p.t.Fatalf("%s: %v: %v", p.name, s, err)
 	}
+	if s != syscall.SIGCONT && s != syscall.SIGHUP {
+		injected(p.t, s.String(), p.name)
+	}
 }
 
-// kill ends it with SIGKILL, if it still runs, and waits until it is gone.
+// kill is a kill -9, and waits until the process is gone.
 func (p *process) kill() {
+	if p.running() {
+		injected(p.t, "kill -9", p.name)
+	}
+	p.end()
+}
+
+// end ends it, if it still runs, and waits until it is gone.
+func (p *process) end() {
 	_ = p.cmd.Process.Kill()
 	<-p.exited
 }

@@ -71,6 +71,7 @@ type Client struct {
 	holds    holds
 	rings    rings
 	create   chan struct{} // a slot for each lane that may be in the making
+	lostAt   atomic.Int64  // when a lane of a dead server was found last, in Unix nanoseconds
 
 	// Live is asked whether a message that was just taken is already in this agent's hands, because its lane was made
 	// again. If so it takes over the message's handle, and the message is not handed out twice. It is set before the first

@@ -71,6 +71,7 @@ type laneState struct {
 	// acknowledgement wait is over. The lane of a tenure is this agent's alone: such a consumer is thrown away.
 	stale bool
 	open  *question // nil, or the question that has no answer yet
+	fresh fresh
 }
 
 type question struct {
@@ -216,7 +217,7 @@ func (f *Feed) finish(q *question, how func(*Answer)) {
 // make makes the lane's consumer and then asks.
 func (f *Feed) make(q *question) {
 	f.c.create <- struct{}{}
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), laneLimit)
 	err := f.renew(ctx, q.lane)
 	if err == nil {
 		err = f.c.ensureLane(ctx, q.lane)
@@ -230,6 +231,7 @@ func (f *Feed) make(q *question) {
 	f.mu.Lock()
 	if state := f.lanes[q.lane.consumer()]; state != nil {
 		state.made = true
+		state.fresh.begin(time.Now(), f.c.replicated(q.lane))
 	}
 	q.sent = time.Now()
 	current := f.open[q.id] == q
@@ -283,8 +285,19 @@ func (f *Feed) receive(m *nats.Msg) {
 	var q *question
 	if state != nil {
 		q = state.open
+		if state.fresh.doubts(meta.Sequence.Consumer, time.Now(), func() bool { return f.c.replicated(state.lane) }) {
+			look := state.fresh.wait()
+			f.mu.Unlock()
+			f.look(state, look, m, meta, q)
+			return
+		}
 	}
 	f.mu.Unlock()
+	f.arrived(state, q, m, meta)
+}
+
+// arrived takes in a message that came for a question; nil is one that was given up.
+func (f *Feed) arrived(state *laneState, q *question, m *nats.Msg, meta *nats.MsgMetadata) {
 	if q == nil {
 		f.unasked(state, m, meta)
 		return
@@ -339,10 +352,19 @@ func (f *Feed) remark(m *nats.Msg) {
 	}
 	f.mu.Lock()
 	q := f.open[id]
-	f.mu.Unlock()
 	if q == nil {
+		f.mu.Unlock()
 		return // given up before
 	}
+	if state := f.lanes[q.lane.consumer()]; state != nil && state.fresh.behind(func() { f.remarked(q, m) }) {
+		f.mu.Unlock()
+		return
+	}
+	f.mu.Unlock()
+	f.remarked(q, m)
+}
+
+func (f *Feed) remarked(q *question, m *nats.Msg) {
 	switch status := m.Header.Get("Status"); status {
 	case "404", "408":
 		f.finish(q, func(a *Answer) { a.Short = true })

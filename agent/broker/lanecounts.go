@@ -6,15 +6,21 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // statsPages bounds how many pages of lane consumers one call reads. A page holds 256.
 const statsPages = 64
 
+// listWait is how long a list of consumers may take. In a cluster the server itself waits four seconds for those that do not
+// answer, because their server was killed, and then lists the others.
+const listWait = 6 * time.Second
+
 // consumerPage is one page of JetStream's list of a stream's consumers.
 type consumerPage struct {
 	Error     *apiError `json:"error"`
 	Total     int       `json:"total"`
+	Limit     int       `json:"limit"`
 	Consumers []struct {
 		Name      string    `json:"name"`
 		Pending   uint64    `json:"num_ack_pending"`
@@ -36,7 +42,7 @@ func (c *Client) consumers(ctx context.Context, stream string, offset int) (*con
 	if err != nil {
 		return nil, err
 	}
-	answer, err := c.api(ctx, "CONSUMER.LIST."+stream, body)
+	answer, err := c.apiWithin(ctx, listWait, "CONSUMER.LIST."+stream, body)
 	if err != nil {
 		return nil, err
 	}
@@ -48,6 +54,12 @@ func (c *Client) consumers(ctx context.Context, stream string, offset int) (*con
 		return nil, page.Error
 	}
 	return &page, nil
+}
+
+// next is the offset of the page behind this one, and whether there is one. A page counts those that are missing in it.
+func (p *consumerPage) next(offset int) (int, bool) {
+	offset += max(p.Limit, len(p.Consumers))
+	return offset, len(p.Consumers)+len(p.Missing) > 0 && offset < p.Total
 }
 
 // laneCount is what JetStream says of one lane consumer.
@@ -64,7 +76,7 @@ type laneCount struct {
 func (c *Client) laneCounts(ctx context.Context, layout Layout) (counts []laneCount, partial bool, err error) {
 	stream := c.names.Stream(layout.Queue)
 	defer func() { counts = newest(counts) }()
-	for page, offset := 0, 0; ; page++ {
+	for page, offset, more := 0, 0, true; more; page++ {
 		if page == statsPages {
 			return counts, true, nil
 		}
@@ -77,11 +89,10 @@ func (c *Client) laneCounts(ctx context.Context, layout Layout) (counts []laneCo
 				counts = append(counts, laneCount{a, info.Pending, info.Again, info.Delivered.Consumer, fence})
 			}
 		}
-		offset += len(list.Consumers)
-		if len(list.Consumers) == 0 || offset >= list.Total {
-			return counts, len(list.Missing) > 0, nil
-		}
+		partial = partial || len(list.Missing) > 0
+		offset, more = list.next(offset)
 	}
+	return counts, partial, nil
 }
 
 // newest keeps the lanes of the highest fence.

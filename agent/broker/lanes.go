@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	mathrand "math/rand/v2"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -56,36 +55,6 @@ func (c *Client) lane(ctx context.Context, lane *Lane) (*jetstream.ConsumerInfo,
 		return nil, fmt.Errorf("broker: lane %s: %w", lane.name, translate(err))
 	}
 	return info, nil
-}
-
-// makeLane creates first. Only a consumer whose server is dead is deleted, and only after a pause and a second try:
-// agents that delete at once hand each other's work out a second time.
-func (c *Client) makeLane(ctx context.Context, lane *Lane) (*jetstream.ConsumerInfo, error) {
-	info, err := c.createLane(ctx, lane)
-	if !isOffline(err) {
-		return info, err
-	}
-	select {
-	case <-time.After(200*time.Millisecond + mathrand.N(300*time.Millisecond)):
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-	if info, err = c.createLane(ctx, lane); !isOffline(err) {
-		return info, err
-	}
-	if err := c.removeLane(ctx, lane.stream, lane.name); err != nil {
-		return nil, err
-	}
-	return c.createLane(ctx, lane)
-}
-
-// removeLane removes a lane consumer, if it exists.
-func (c *Client) removeLane(ctx context.Context, stream, name string) error {
-	err := c.js.DeleteConsumer(ctx, stream, name)
-	if errors.Is(err, jetstream.ErrConsumerNotFound) {
-		return nil
-	}
-	return err
 }
 
 func isOffline(err error) bool {

@@ -44,7 +44,7 @@ func (w *purger) serial(ctx context.Context) error {
 func (w *purger) out(ctx context.Context) (map[uint64]bool, error) {
 	out, tenure := map[uint64]bool{}, uint64(0)
 	stream := w.c.names.Stream(w.layout.Queue)
-	for offset := 0; ; {
+	for offset, more := 0, true; more; {
 		page, err := w.c.consumers(ctx, stream, offset)
 		if err != nil {
 			return nil, fmt.Errorf("broker: lanes of %s: %w", w.layout.Queue, translate(err))
@@ -64,8 +64,7 @@ func (w *purger) out(ctx context.Context) (map[uint64]bool, error) {
 				out[seq] = true
 			}
 		}
-		if offset += len(page.Consumers); len(page.Consumers) == 0 || offset >= page.Total {
-			return out, nil
-		}
+		offset, more = page.next(offset)
 	}
+	return out, nil
 }

@@ -69,7 +69,12 @@ func (c *Client) read(ctx context.Context, stream string, l look) (*stored, erro
 
 // api sends one request to JetStream's API and returns the answer's body. It waits at most answerWait.
 func (c *Client) api(ctx context.Context, what string, body []byte) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, answerWait)
+	return c.apiWithin(ctx, answerWait, what, body)
+}
+
+// apiWithin is api for what may take another time.
+func (c *Client) apiWithin(ctx context.Context, limit time.Duration, what string, body []byte) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	m := &nats.Msg{Subject: "$JS.API." + what, Data: body}
 	answer, err := permitted(ctx, c, m.Subject, func(ctx context.Context) (*nats.Msg, error) { return c.nc.RequestMsgWithContext(ctx, m) })

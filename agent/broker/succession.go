@@ -57,7 +57,7 @@ func (c *Client) succeed(ctx context.Context, lane *Lane) error {
 // listRemains finds the lane consumers of earlier tenures that hold a message.
 func (c *Client) listRemains(ctx context.Context, layout Layout) (map[Address][]remains, error) {
 	left := map[Address][]remains{}
-	for offset := 0; ; {
+	for offset, more := 0, true; more; {
 		page, err := c.consumers(ctx, c.names.Stream(layout.Queue), offset)
 		if err != nil {
 			return nil, fmt.Errorf("broker: lanes of earlier holders of %s: %w", layout.Queue, err)
@@ -69,10 +69,9 @@ func (c *Client) listRemains(ctx context.Context, layout Layout) (map[Address][]
 			}
 			left[a] = append(left[a], remains{info.Name, fence, info.Delivered.Stream, info.Delivered.Consumer, info.Floor.Consumer})
 		}
-		if offset += len(page.Consumers); len(page.Consumers) == 0 || offset >= page.Total {
-			return left, nil
-		}
+		offset, more = page.next(offset)
 	}
+	return left, nil
 }
 
 // inherit records the hand-overs that one consumer tells of, and removes it.

@@ -13,6 +13,8 @@
 //	Overtaking  in each lane, nothing comes while an earlier message that has come is unfinished
 //	Loss        what was stored was finished, or is left, or is a dead letter; nothing of it twice
 //	Duplicates  nothing comes again without a reason, and nothing after its ack was answered with ok
+//	SharedDuplicates  the same of a queue that many share: a rebuild of its lanes may bring what was unfinished then once more,
+//	            and nothing comes a second after it was finished
 //	Sink        what remembers the highest fence and refuses lower ones was never made to accept a lower one
 //
 // [History.Silence] is how long nobody worked, which tests compare with what they promise.

@@ -26,6 +26,7 @@ type Hand struct {
 
 	Result string        // what was asked for: ack, nack, reject; "" is nothing
 	Status string        // what was answered; "" is nothing
+	Told   time.Duration // the settlement was answered
 	Lost   string        // why the app has it no more without having settled it: its connection broke, it was revoked
 	LostAt time.Duration // when the app knew
 }
@@ -84,12 +85,40 @@ type Cut struct {
 	At    time.Duration
 }
 
+// A Rebuild is a time in which the lanes of a queue that many share may have been made again: what is unfinished then can
+// come once more, to somebody else.
+type Rebuild struct {
+	From, To time.Duration
+}
+
 // History is a whole record. Hands and Writes are in the order in which they were noted.
 type History struct {
-	Stored []Message
-	Hands  []Hand
-	Writes []Write
-	Cuts   []Cut
+	Stored   []Message
+	Hands    []Hand
+	Writes   []Write
+	Cuts     []Cut
+	Rebuilds []Rebuild
+}
+
+// Of is the part of the record that is about one queue.
+func (h *History) Of(queue string) *History {
+	part := &History{Cuts: h.Cuts, Rebuilds: h.Rebuilds}
+	for _, m := range h.Stored {
+		if m.Queue == queue {
+			part.Stored = append(part.Stored, m)
+		}
+	}
+	for _, x := range h.Hands {
+		if x.Queue == queue {
+			part.Hands = append(part.Hands, x)
+		}
+	}
+	for _, w := range h.Writes {
+		if w.Queue == queue {
+			part.Writes = append(part.Writes, w)
+		}
+	}
+	return part
 }
 
 // Ending is what is there when everything is over, by message.
@@ -98,21 +127,33 @@ type Ending struct {
 	Dead []string // a dead letter
 }
 
-// Judge runs all checks and returns what they found: nothing if all is well.
+// check is one of the checks: what it found.
+type check struct {
+	name  string
+	found []string
+}
+
+// Judge runs all checks of queues with a single active consumer and returns what they found: nothing if all is well.
 func (h *History) Judge(e Ending) []string {
+	return join(
+		check{"fences", h.Fences()},
+		check{"overlaps", h.Overlaps()},
+		check{"order", h.Order()},
+		check{"overtaking", h.Overtaking(e)},
+		check{"loss", h.Loss(e)},
+		check{"duplicates", h.Duplicates()},
+		check{"sink", h.Sink()},
+	)
+}
+
+// JudgeShared runs the checks of queues that many consumers work on at once.
+func (h *History) JudgeShared(e Ending) []string {
+	return join(check{"loss", h.Loss(e)}, check{"duplicates", h.SharedDuplicates()})
+}
+
+func join(checks ...check) []string {
 	var all []string
-	for _, c := range []struct {
-		name  string
-		found []string
-	}{
-		{"fences", h.Fences()},
-		{"overlaps", h.Overlaps()},
-		{"order", h.Order()},
-		{"overtaking", h.Overtaking(e)},
-		{"loss", h.Loss(e)},
-		{"duplicates", h.Duplicates()},
-		{"sink", h.Sink()},
-	} {
+	for _, c := range checks {
 		for _, f := range c.found {
 			all = append(all, c.name+": "+f)
 		}

@@ -165,3 +165,42 @@ func TestLog(t *testing.T) {
 		t.Errorf("found %q, want the fence that fell", found)
 	}
 }
+
+// What rebuilds of lanes explain passes in a queue that many share, and nothing more does.
+func TestSharedDuplicates(t *testing.T) {
+	first := func() Hand { x := hand("one", "a", 1, 0, 10*ms); x.Told = 12 * ms; return x }
+	second := func(got time.Duration) Hand {
+		x := hand("two", "a", 1, 0, got)
+		x.Status, x.Told = "already_settled", got+2*ms
+		return x
+	}
+	rebuilds := []Rebuild{{5 * ms, 40 * ms}}
+	for _, c := range []struct {
+		name  string
+		h     History
+		wrong bool
+	}{
+		{"nothing twice", History{Hands: []Hand{first()}}, false},
+		{"in two hands, without a rebuild", History{Hands: []Hand{first(), second(11 * ms)}}, true},
+		{"in two hands, by a rebuild", History{Hands: []Hand{first(), second(11 * ms)}, Rebuilds: rebuilds}, false},
+		{"in three hands, by one rebuild", History{Hands: []Hand{first(), second(11 * ms), second(13 * ms)}, Rebuilds: rebuilds}, true},
+		{"in three hands, by two", History{Hands: []Hand{first(), second(11 * ms), second(13 * ms)}, Rebuilds: append(rebuilds, Rebuild{6 * ms, 20 * ms})}, false},
+		{"a rebuild that came later", History{Hands: []Hand{first(), second(11 * ms)}, Rebuilds: []Rebuild{{30 * ms, 40 * ms}}}, true},
+		{"long after it was finished", History{Hands: []Hand{first(), second(12*ms + 2*late)}, Rebuilds: []Rebuild{{0, 5 * late}}}, true},
+		{"after a nack", History{Hands: []Hand{func() Hand { x := first(); x.Result = "nack"; return x }(), second(30 * ms)}}, false},
+		{"after its app was lost", History{Hands: []Hand{func() Hand {
+			x := first()
+			x.Result, x.Status, x.Lost, x.LostAt = "", "", "crashed", 15*ms
+			return x
+		}(), second(30 * ms)}}, false},
+	} {
+		c.h.Stored = []Message{{"q", "a"}}
+		if found := c.h.JudgeShared(Ending{}); len(found) > 0 != c.wrong {
+			t.Errorf("%s: found %q", c.name, found)
+		}
+	}
+	h := History{Hands: []Hand{first(), second(11 * ms)}, Rebuilds: rebuilds}
+	if r, touched, done := h.Repeated(), h.Touched(), h.Finished(); r != 1 || touched != 2 || done != 0 {
+		t.Errorf("%d repeated, %d touched, %d finished of none stored", r, touched, done)
+	}
+}

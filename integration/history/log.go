@@ -44,12 +44,20 @@ func (l *Log) Cut(agent string, at time.Duration) {
 	l.h.Cuts = append(l.h.Cuts, Cut{agent, at})
 }
 
+// Rebuilt notes that lanes may have been made again between a time and now.
+func (l *Log) Rebuilt(from time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.h.Rebuilds = append(l.h.Rebuilds, Rebuild{from, l.Now()})
+}
+
 // History returns the record so far.
 func (l *Log) History() *History {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return &History{
 		Stored: slices.Clone(l.h.Stored), Hands: slices.Clone(l.h.Hands), Writes: slices.Clone(l.h.Writes), Cuts: slices.Clone(l.h.Cuts),
+		Rebuilds: slices.Clone(l.h.Rebuilds),
 	}
 }
 
@@ -77,7 +85,9 @@ func (e *Entry) Asked(result string) {
 }
 
 // Answered notes what became of the settlement.
-func (e *Entry) Answered(status string) { e.note(func(h *Hand, _ time.Duration) { h.Status = status }) }
+func (e *Entry) Answered(status string) {
+	e.note(func(h *Hand, now time.Duration) { h.Status, h.Told = status, now })
+}
 
 // Lost notes that the app has the message no more, and why.
 func (e *Entry) Lost(why string) {

@@ -3,6 +3,7 @@ package history
 import (
 	"fmt"
 	"slices"
+	"time"
 )
 
 type lane struct{ queue, name string }
@@ -108,6 +109,108 @@ func (h *History) Duplicates() []string {
 		last[id] = x
 	}
 	return found
+}
+
+// late is how long after its message was finished a copy that was on its way then may still reach an app.
+const late = time.Second
+
+// SharedDuplicates is Duplicates for a queue that many share: one rebuild of the lanes may bring a message that is in
+// somebody's hands once more. What was finished does not come again.
+func (h *History) SharedDuplicates() []string {
+	var found []string
+	hands := map[message][]*Hand{}
+	for i := range h.Hands {
+		x := &h.Hands[i]
+		id := message{x.Queue, x.ID}
+		free, allowed := 0, 0 // repetitions without a reason of their own, and how many of them rebuilds explain
+		for _, r := range h.Rebuilds {
+			if slices.ContainsFunc(hands[id], func(y *Hand) bool { return y.touchedBy(r) }) {
+				allowed++
+			}
+		}
+		for j, y := range hands[id] {
+			if _, done := y.acked(); done && x.Got > y.Told+late {
+				found = append(found, fmt.Sprintf("%s came %v after %s was finished", x, x.Got-y.Told, y))
+			}
+			next := x
+			if j+1 < len(hands[id]) {
+				next = hands[id][j+1]
+			}
+			if !y.overBefore(next.Got) {
+				free++
+			}
+		}
+		if free > allowed {
+			y := hands[id][len(hands[id])-1]
+			found = append(found, fmt.Sprintf("%s came again after %s, which was %s; %d rebuilds explain not all of %d repetitions", x, y, y.fate(), allowed, free))
+		}
+		hands[id] = append(hands[id], x)
+	}
+	return found
+}
+
+// Repeated counts hand-overs of messages that somebody else had in hand at that moment: what rebuilds of lanes have cost.
+func (h *History) Repeated() (n int) {
+	last := map[message]*Hand{}
+	for i := range h.Hands {
+		x := &h.Hands[i]
+		id := message{x.Queue, x.ID}
+		if y := last[id]; y != nil && !y.overBefore(x.Got) {
+			n++
+		}
+		last[id] = x
+	}
+	return n
+}
+
+// Finished counts the stored messages that are finished: their ack was answered with ok, or with that they were finished
+// before.
+func (h *History) Finished() int {
+	done := map[message]bool{}
+	for i := range h.Hands {
+		x := &h.Hands[i]
+		if _, certain := x.acked(); certain || x.Result == "ack" && x.Status == "already_settled" {
+			done[message{x.Queue, x.ID}] = true
+		}
+	}
+	n := 0
+	for _, m := range h.Stored {
+		if done[message{m.Queue, m.ID}] {
+			n++
+		}
+	}
+	return n
+}
+
+// Touched counts the hand-overs that were in flight, or waited for again, while lanes may have been made again: each of them
+// may be repeated once.
+func (h *History) Touched() (n int) {
+	for i := range h.Hands {
+		for _, r := range h.Rebuilds {
+			if h.Hands[i].touchedBy(r) {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// touchedBy tells whether the message was in the app's hands, unfinished, at some time of a rebuild.
+func (h *Hand) touchedBy(r Rebuild) bool {
+	_, done := h.acked()
+	return h.Got <= r.To && !(done && h.Told < r.From)
+}
+
+// overBefore tells whether there was a reason for the message to come again at a time: it was given back, or lost.
+func (h *Hand) overBefore(at time.Duration) bool {
+	_, done := h.acked()
+	switch {
+	case done || h.Result == "ack" && h.Status == "already_settled":
+		return false
+	case h.Result != "" && h.Asked > 0 && h.Asked <= at:
+		return true
+	}
+	return h.Lost != "" && h.LostAt <= at
 }
 
 func (h *Hand) fate() string {
