@@ -29,17 +29,14 @@ type traffic struct {
 	done chan struct{}
 
 	mu      sync.Mutex
-	stored  int
-	last    time.Time // when the latest one was stored
-	silence time.Duration
-	told    map[string]int // refusals, by code; "no answer" when the agent is away
+	told map[string]int // refusals, by code; "no answer" when the agent is away
 }
 
 // publishTo starts traffic into a queue. It ends with stop, or with the test.
 func publishTo(t *testing.T, log *history.Log, queue string, keys int, every time.Duration, agents ...*member) *traffic {
 	t.Helper()
 	ctx, end := context.WithCancel(context.Background())
-	p := &traffic{t: t, log: log, queue: queue, agents: agents, keys: keys, every: every, end: end, done: make(chan struct{}), last: time.Now(), told: map[string]int{}}
+	p := &traffic{t: t, log: log, queue: queue, agents: agents, keys: keys, every: every, end: end, done: make(chan struct{}), told: map[string]int{}}
 	go p.run(ctx)
 	t.Cleanup(func() { p.stop() })
 	return p
@@ -77,12 +74,8 @@ func (p *traffic) publish(m *member, id string, headers []string) (stored bool) 
 	defer p.mu.Unlock()
 	if code != "" {
 		p.told[code]++
-		return false
 	}
-	p.stored++
-	p.silence = max(p.silence, time.Since(p.last))
-	p.last = time.Now()
-	return true
+	return code == ""
 }
 
 func (p *traffic) ask(m *member, id string, headers []string) (refusal string) {
@@ -110,22 +103,6 @@ func (p *traffic) ask(m *member, id string, headers []string) (refusal string) {
 		return "unreadable answer " + answer.Status
 	}
 	return string(body.Error.Code)
-}
-
-// reset begins a new measurement, and returns the longest time without a stored message since the last one.
-func (p *traffic) reset() time.Duration {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	longest := max(p.silence, time.Since(p.last))
-	p.silence = 0
-	return longest
-}
-
-// count is how many messages were stored.
-func (p *traffic) count() int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.stored
 }
 
 // refusals is what the publisher was told, by code.
