@@ -28,7 +28,7 @@ type traffic struct {
 	end  context.CancelFunc
 	done chan struct{}
 
-	mu      sync.Mutex
+	mu   sync.Mutex
 	told map[string]int // refusals, by code; "no answer" when the agent is away
 }
 
