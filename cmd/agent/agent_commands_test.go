@@ -307,6 +307,50 @@ func TestBench(t *testing.T) {
 	}
 }
 
+func TestBenchListsItsProfiles(t *testing.T) {
+	out := newShell(t, nil).must(0, "bench", "--list")
+	for _, p := range bench.Profiles {
+		if !strings.Contains(out, p.Name) || !strings.Contains(out, p.Shows) {
+			t.Errorf("%s is not in\n%s", p.Name, out)
+		}
+	}
+	s := newShell(t, nil)
+	s.must(exitUsage, "bench", "--profile", "noisy")
+	if errs := s.errs.String(); !strings.Contains(errs, `there is no "noisy"`) || !strings.Contains(errs, "noisy-neighbour") {
+		t.Errorf("stderr: %s", errs)
+	}
+}
+
+// A run is written, and the next is compared with it.
+func TestBenchCompares(t *testing.T) {
+	dir := t.TempDir()
+	report, memory := filepath.Join(dir, "then.json"), filepath.Join(dir, "mem.prof")
+	args := []string{"bench", "--profile", "one-tenant", "--messages", "100", "--connections", "1", "--rounds", "3"}
+	newShell(t, nil).must(0, append(args, "--json", report, "--memprofile", memory)...)
+	if info, err := os.Stat(memory); err != nil || info.Size() == 0 {
+		t.Errorf("profile: %v", err)
+	}
+	out := newShell(t, nil).must(0, append(args, "--compare", report)...)
+	if !strings.Contains(out, "Compared with ") || !strings.Contains(out, "1 level, no keys, connections: 1") || !strings.Contains(out, "of any two rounds") {
+		t.Errorf("%s", out)
+	}
+	var r struct {
+		bench.Report
+		Compared *bench.Comparison `json:"compared"`
+	}
+	out = newShell(t, nil).must(0, append(args, "--compare", report, "-o", "json")...)
+	if err := json.Unmarshal([]byte(out), &r); err != nil || r.Compared == nil || len(r.Compared.Changes) != 1 || len(r.Rows) != 2 {
+		t.Errorf("%v: %s", err, out)
+	}
+	for _, wrong := range []string{filepath.Join(dir, "none.json"), memory} {
+		s := newShell(t, nil)
+		s.must(exitFailure, append(args, "--compare", wrong)...)
+		if errs := s.errs.String(); !strings.Contains(errs, "--compare") {
+			t.Errorf("stderr: %s", errs)
+		}
+	}
+}
+
 // A trial run whose terminal was closed gets SIGHUP, and has no file to read again.
 func TestDevEndsWithItsTerminal(t *testing.T) {
 	s := newShell(t, nil)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -42,6 +43,34 @@ func TestBenchOnTheRealAgent(t *testing.T) {
 	var r bench.Report
 	if err := json.Unmarshal([]byte(out), &r); err != nil || len(r.Rows) != 4 || r.Delivery.Count == 0 || r.Takes[0].Count != 50 {
 		t.Errorf("%v: %s", err, out)
+	}
+}
+
+// What the other profiles show does not depend on how fast the machine is: who is served, and what share each gets.
+func TestBenchProfilesOnTheRealAgent(t *testing.T) {
+	dir := t.TempDir()
+	report, chart := filepath.Join(dir, "report.json"), filepath.Join(dir, "chart.svg")
+	args := []string{"bench", "--profile", "noisy-neighbour,many-agents", "--rounds", "1", "--messages", "1200", "--pull", "8", "--agents", "1,3"}
+	realShell(t).must(0, append(args, "--json", report, "--svg", chart)...)
+	text, err := os.ReadFile(report)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var r bench.Report
+	if err := json.Unmarshal(text, &r); err != nil || r.Neighbour == nil || len(r.Agents) != 2 {
+		t.Fatalf("%v: %s", err, text)
+	}
+	plain, ours := r.Neighbour.Systems[0], r.Neighbour.Systems[1]
+	if plain.Served > 0.1 || ours.Served < 0.8 || ours.P99 > plain.P50 {
+		t.Errorf("quiet tenants: plain %+v, ours %+v", plain, ours)
+	}
+	for _, a := range r.Agents {
+		if a.ShareError > 0.02 || a.EmptyPulls > 0.05 {
+			t.Errorf("%+v", a)
+		}
+	}
+	if picture, err := os.ReadFile(chart); err != nil || !strings.HasPrefix(string(picture), "<svg ") || !strings.Contains(string(picture), "3 agents") {
+		t.Errorf("%v: %s", err, picture)
 	}
 }
 

@@ -20,51 +20,75 @@ const deletesInFlight = 64
 // wait: that one gives up after a second without a word, and what comes later is lost to it until the ack wait has passed.
 const fetchWait = 9 * time.Second
 
-// bare takes b.Messages with plain nats.go, deletes each, and returns how many per second.
-func (b *bench) bare(ctx context.Context, connections int) (rate float64, err error) {
+// bareStream is a stream as a queue has it, with one consumer.
+type bareStream struct {
+	js           jetstream.JetStream
+	stream       jetstream.Stream
+	name, prefix string // the prefix is of its subjects, without a dot
+}
+
+// withBareStream makes an empty stream for the time of measure.
+func (b *bench) withBareStream(ctx context.Context, measure func(ctx context.Context, s bareStream) error) (err error) {
 	nc, js, err := b.connect()
 	if err != nil {
-		return 0, err
+		return err
 	}
 	defer nc.Close()
-	prefix := newPrefix()
-	stream, err := js.CreateStream(ctx, jetstream.StreamConfig{
-		Name: strings.ToUpper(prefix), Subjects: []string{prefix + ".>"}, Retention: jetstream.LimitsPolicy,
+	s := bareStream{js: js, prefix: newPrefix()}
+	s.name = strings.ToUpper(s.prefix)
+	s.stream, err = js.CreateStream(ctx, jetstream.StreamConfig{
+		Name: s.name, Subjects: []string{s.prefix + ".>"}, Retention: jetstream.LimitsPolicy,
 		Storage: jetstream.FileStorage, Compression: jetstream.S2Compression, AllowDirect: true,
 	})
 	if err != nil {
-		return 0, fmt.Errorf("bench: bare stream: %w", err)
+		return fmt.Errorf("bench: bare stream: %w", err)
 	}
 	defer func() {
 		cleanup, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 		defer cancel()
-		err = errors.Join(err, js.DeleteStream(cleanup, strings.ToUpper(prefix)))
+		err = errors.Join(err, js.DeleteStream(cleanup, s.name))
 	}()
-	if err := b.fill(ctx, js, prefix+".work"); err != nil {
-		return 0, err
-	}
-	_, err = stream.CreateConsumer(ctx, jetstream.ConsumerConfig{
+	_, err = s.stream.CreateConsumer(ctx, jetstream.ConsumerConfig{
 		Name: "bench", AckPolicy: jetstream.AckExplicitPolicy, AckWait: 30 * time.Second, MaxAckPending: -1,
-		MemoryStorage: true, Replicas: 1,
+		MemoryStorage: true, Replicas: 1, InactiveThreshold: 5 * time.Minute, // filling a large backlog takes long
 	})
 	if err != nil {
-		return 0, fmt.Errorf("bench: bare consumer: %w", err)
+		return fmt.Errorf("bench: bare consumer: %w", err)
 	}
+	return measure(ctx, s)
+}
 
+// bare takes b.Messages with plain nats.go, deletes each, and returns how many per second.
+func (b *bench) bare(ctx context.Context, connections int) (rate float64, err error) {
+	err = b.withBareStream(ctx, func(ctx context.Context, s bareStream) error {
+		data := bytes.Repeat([]byte("x"), payloadSize)
+		if err := fill(ctx, s.js, s.prefix+".work", b.Messages, func(int) []byte { return data }); err != nil {
+			return err
+		}
+		rate, err = b.drainBare(ctx, s, connections)
+		return err
+	})
+	return rate, err
+}
+
+// drainBare is drainQueue for a bare stream.
+func (b *bench) drainBare(ctx context.Context, s bareStream, connections int) (float64, error) {
 	var left atomic.Int64
 	left.Store(int64(b.Messages))
 	loops := make([]*bareLoop, connections)
 	for i := range loops {
-		if loops[i], err = b.newBareLoop(ctx, strings.ToUpper(prefix)); err != nil {
+		loop, err := b.newBareLoop(ctx, s.name)
+		if err != nil {
 			return 0, err
 		}
+		loops[i] = loop
 		defer loops[i].nc.Close()
 	}
 	took, err := together(connections, func(i int) error { return loops[i].run(ctx, &left, b.Pull) })
 	if err != nil {
 		return 0, err
 	}
-	info, err := stream.Info(ctx)
+	info, err := s.stream.Info(ctx)
 	if err != nil {
 		return 0, fmt.Errorf("bench: %w", err)
 	}
@@ -74,9 +98,8 @@ func (b *bench) bare(ctx context.Context, connections int) (rate float64, err er
 	return float64(b.Messages) / took.Seconds(), nil
 }
 
-// fill publishes the backlog of the bare loop.
-func (b *bench) fill(ctx context.Context, js jetstream.JetStream, subject string) error {
-	data := bytes.Repeat([]byte("x"), payloadSize)
+// fill publishes n messages.
+func fill(ctx context.Context, js jetstream.JetStream, subject string, n int, data func(i int) []byte) error {
 	window := make([]jetstream.PubAckFuture, 0, 256)
 	flush := func() error {
 		for _, f := range window {
@@ -91,8 +114,8 @@ func (b *bench) fill(ctx context.Context, js jetstream.JetStream, subject string
 		window = window[:0]
 		return nil
 	}
-	for range b.Messages {
-		f, err := js.PublishAsync(subject, data)
+	for i := range n {
+		f, err := js.PublishAsync(subject, data(i))
 		if err != nil {
 			return fmt.Errorf("bench: publish: %w", err)
 		}

@@ -23,25 +23,36 @@ import (
 const pullWait = 20 * time.Second
 
 // withAgent runs an agent with an empty queue of layout l for the time of measure.
-func (b *bench) withAgent(ctx context.Context, l layout, measure func(ctx context.Context, socket string) error) (err error) {
-	dir, err := os.MkdirTemp(b.Dir, "")
-	if err != nil {
-		return fmt.Errorf("bench: %w", err)
+func (b *bench) withAgent(ctx context.Context, l layout, measure func(ctx context.Context, socket string) error) error {
+	return b.withAgents(ctx, l, 1, func(ctx context.Context, sockets []string) error { return measure(ctx, sockets[0]) })
+}
+
+// withAgents runs n agents that share an empty queue of layout l.
+func (b *bench) withAgents(ctx context.Context, l layout, n int, measure func(ctx context.Context, sockets []string) error) (err error) {
+	prefix := newPrefix()
+	bucket := "fairlead-" + prefix
+	defer func() { err = errors.Join(err, b.remove(prefix, bucket)) }()
+	sockets := make([]string, n)
+	for i := range sockets {
+		dir, err := os.MkdirTemp(b.Dir, "")
+		if err != nil {
+			return fmt.Errorf("bench: %w", err)
+		}
+		defer os.RemoveAll(dir)
+		cfg := config.Dev(dir)
+		cfg.NATS.Embedded, cfg.NATS.URLs, cfg.NATS.Prefix = nil, []string{b.URL}, prefix
+		cfg.Coordination.Bucket = bucket
+		queue := &cfg.Queues[0]
+		queue.Levels, queue.LevelNames, queue.DefaultPriority = l.levels, nil, (l.levels-1)/2
+		queue.FairShare.Enabled, queue.FairShare.Weights = l.keys > 0, l.weights
+		stop, err := b.Start(ctx, cfg)
+		if err != nil {
+			return fmt.Errorf("bench: %w", err)
+		}
+		defer stop()
+		sockets[i] = cfg.Listen.Socket
 	}
-	defer os.RemoveAll(dir)
-	cfg, prefix := config.Dev(dir), newPrefix()
-	cfg.NATS.Embedded, cfg.NATS.URLs, cfg.NATS.Prefix = nil, []string{b.URL}, prefix
-	cfg.Coordination.Bucket = "fairlead-" + prefix
-	queue := &cfg.Queues[0]
-	queue.Levels, queue.LevelNames, queue.DefaultPriority = l.levels, nil, (l.levels-1)/2
-	queue.FairShare.Enabled = l.keys > 0
-	defer func() { err = errors.Join(err, b.remove(prefix, cfg.Coordination.Bucket)) }()
-	stop, err := b.Start(ctx, cfg)
-	if err != nil {
-		return fmt.Errorf("bench: %w", err)
-	}
-	defer stop()
-	return measure(ctx, cfg.Listen.Socket)
+	return measure(ctx, sockets)
 }
 
 // remove deletes the streams of an agent that has stopped.
@@ -103,12 +114,15 @@ func (b *bench) publish(ctx context.Context, socket string, l layout, n int) err
 		_ = out.CloseWithError(w.Flush()) // nil is the end
 	}()
 	defer in.Close()
-	return c.PublishBatch(ctx, "default", in, func(line client.BatchLine) error {
-		if line.Result.Error != nil {
-			return fmt.Errorf("bench: publish: %w", line.Result.Error)
-		}
-		return nil
-	})
+	return c.PublishBatch(ctx, "default", in, publishedLine)
+}
+
+// publishedLine fails with the first message of a batch that was not stored.
+func publishedLine(line client.BatchLine) error {
+	if line.Result.Error != nil {
+		return fmt.Errorf("bench: publish: %w", line.Result.Error)
+	}
+	return nil
 }
 
 // drainQueue takes b.Messages over several connections, finishes each, and returns how many per second.
@@ -124,6 +138,11 @@ func (b *bench) drainQueue(ctx context.Context, socket string, connections int) 
 
 // take is one connection: it pulls until nothing is left, and tells the settlements of each pull with the next.
 func (b *bench) take(ctx context.Context, socket string, left *atomic.Int64) error {
+	return b.takeInto(ctx, socket, left, func([]api.Delivery) {})
+}
+
+// takeInto is take, and shows what it got.
+func (b *bench) takeInto(ctx context.Context, socket string, left *atomic.Int64, show func([]api.Delivery)) error {
 	c := client.New(socket)
 	defer c.Close()
 	var settle []api.Settlement
@@ -148,6 +167,7 @@ func (b *bench) take(ctx context.Context, socket string, left *atomic.Int64) err
 			return fmt.Errorf("%w: %d did not come", ErrCount, left.Load()+want)
 		}
 		left.Add(want - n)
+		show(got.Deliveries)
 		settle = settle[:0]
 		for i := range got.Deliveries {
 			settle = append(settle, api.Settlement{Token: got.Deliveries[i].Token, Result: api.Ack})

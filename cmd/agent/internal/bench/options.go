@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/fairlead/fairlead/config"
 )
@@ -15,17 +16,23 @@ const payloadSize = 256
 type Options struct {
 	URL string // of the NATS server
 	Dir string // an empty folder for sockets
+	// Version of the program and OwnServer, whether the server runs in this process, are only noted in the report.
+	Version   string
+	OwnServer bool
 
 	// Start starts an agent and returns when it is ready. The function returned stops it.
 	Start func(ctx context.Context, cfg *config.Config) (stop func(), err error)
 
-	Messages    int   // of one row
-	Pull        int   // messages per pull
-	Connections []int // how many connections take at a time; a column each
-	Rounds      int   // how often each row is run
-	Singles     int   // single messages, for the time from publish to delivery
-	Takes       int   // single takes, for their cost
-	Waiting     []int // how many messages wait during them
+	Profiles    []string // names of Profiles, or AllProfiles; none: the quick ones
+	Messages    int      // of one row
+	Pull        int      // messages per pull
+	Connections []int    // how many connections take at a time; a column each
+	Rounds      int      // how often each row is run
+	Singles     int      // single messages, for the time from publish to delivery
+	Takes       int      // single takes, for their cost
+	Waiting     []int    // how many messages wait during them
+	Agents      []int    // how many agents share a queue, in that profile; a row each
+	Neighbour   NeighbourOptions
 
 	Progress func(done, total int, what string) // called before each step, and once at the end; may be nil
 }
@@ -34,7 +41,10 @@ type Options struct {
 func DefaultOptions() Options {
 	return Options{
 		Messages: 20_000, Pull: 64, Connections: []int{1, 4}, Rounds: 2,
-		Singles: 500, Takes: 300, Waiting: []int{1000, 100_000},
+		Singles: 500, Takes: 300, Waiting: []int{1000, 100_000}, Agents: []int{1, 2, 4, 8},
+		Neighbour: NeighbourOptions{
+			Flood: 5000, Quiet: 10, Every: 20 * time.Millisecond, During: 1500 * time.Millisecond, Work: 4 * time.Millisecond, Slots: 8,
+		},
 	}
 }
 
@@ -56,20 +66,36 @@ func (o *Options) Validate() error {
 	for _, n := range o.Waiting {
 		check(n >= 1 && n <= 10_000_000, "waiting: %d: 1 to 10,000,000", n)
 	}
+	for _, n := range o.Agents {
+		check(n >= 1 && n <= 64, "agents: %d: 1 to 64", n)
+	}
+	o.checkProfiles(check)
+	if o.runs(noisyNeighbour) {
+		o.Neighbour.check(check)
+	}
+	if o.runs(manyAgents) {
+		check(len(o.Agents) > 0, "agents: at least one number")
+		check(o.Messages >= shareUnit, "messages: %d: %d or more, to see shares", o.Messages, shareUnit)
+	}
 	return errors.Join(wrong...)
 }
 
 // layout is one kind of queue.
 type layout struct {
-	name   string
-	levels int
-	keys   int // 0: fair share off, no keys
+	profile string
+	name    string
+	levels  int
+	keys    int                      // 0: fair share off, no keys
+	weights map[string]config.Weight // by key; nil: 1 for all
 }
 
 var layouts = []layout{
-	{"1 level, no keys", 1, 0},
-	{"3 levels × 10 keys", 3, 10},
-	{"3 levels × 1000 keys", 3, 1000},
+	{"one-tenant", "1 level, no keys", 1, 0, nil},
+	{"10-tenants", "3 levels × 10 keys", 3, 10, nil},
+	{"1000-tenants", "3 levels × 1000 keys", 3, 1000, nil},
 }
+
+// usual is the layout of what is measured on one kind of queue only.
+var usual = layouts[1]
 
 const bareName = "bare JetStream loop"

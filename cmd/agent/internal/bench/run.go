@@ -13,6 +13,7 @@ import (
 // bench is one run.
 type bench struct {
 	Options
+	chosen      []layout // for the rows
 	done, total int
 }
 
@@ -21,31 +22,69 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	b := &bench{Options: o}
-	b.total = o.Rounds*len(o.Connections)*(1+len(layouts)) + len(o.Waiting)
-	if o.Singles > 0 {
-		b.total++
-	}
-	report := &Report{Messages: o.Messages, Bytes: payloadSize, Pull: o.Pull, Rounds: o.Rounds}
-	rows, err := b.rows(ctx)
-	if err != nil {
-		return nil, err
-	}
-	report.Rows = rows
-	if o.Singles > 0 {
-		if report.Delivery, err = b.delivery(ctx); err != nil {
+	b := &bench{Options: o, chosen: o.layouts()}
+	b.total = b.steps()
+	report := newReport(&o)
+	before := loadAverage()
+	for _, part := range []func(context.Context, *Report) error{b.throughput, b.latency, b.neighbour, b.agents} {
+		if err := part(ctx, report); err != nil {
 			return nil, err
 		}
-	}
-	for _, waiting := range o.Waiting {
-		times, err := b.takes(ctx, waiting)
-		if err != nil {
-			return nil, err
-		}
-		report.Takes = append(report.Takes, Takes{Waiting: waiting, Times: times})
 	}
 	b.step("done")
+	report.Machine.LoadBefore, report.Machine.LoadAfter = before, loadAverage()
 	return report, nil
+}
+
+// steps is how often step will be called, but for the last.
+func (b *bench) steps() int {
+	n := 0
+	if len(b.chosen) > 0 {
+		n += b.Rounds * len(b.Connections) * (1 + len(b.chosen))
+	}
+	if b.runs(latency) {
+		n += len(b.Waiting)
+		if b.Singles > 0 {
+			n++
+		}
+	}
+	if b.runs(noisyNeighbour) {
+		n += b.Rounds * 2
+	}
+	if b.runs(manyAgents) {
+		n += b.Rounds * len(b.Agents)
+	}
+	return n
+}
+
+// throughput fills the rows of the report.
+func (b *bench) throughput(ctx context.Context, r *Report) (err error) {
+	if len(b.chosen) > 0 {
+		r.Rows, err = b.rows(ctx)
+	}
+	return err
+}
+
+// latency fills in what single messages take.
+func (b *bench) latency(ctx context.Context, r *Report) error {
+	if !b.runs(latency) {
+		return nil
+	}
+	if b.Singles > 0 {
+		times, err := b.delivery(ctx)
+		if err != nil {
+			return err
+		}
+		r.Delivery, r.DeliveryParts = percentiles(times), partMedians(times)
+	}
+	for _, waiting := range b.Waiting {
+		times, err := b.takes(ctx, waiting)
+		if err != nil {
+			return err
+		}
+		r.Takes = append(r.Takes, Takes{Waiting: waiting, Times: times})
+	}
+	return nil
 }
 
 // step tells the progress.
@@ -58,11 +97,11 @@ func (b *bench) step(format string, args ...any) {
 
 // rows runs every row with every number of connections, round by round.
 func (b *bench) rows(ctx context.Context) ([]Row, error) {
-	rows := make([]Row, 1+len(layouts))
+	rows := make([]Row, 1+len(b.chosen))
 	for i := range rows {
 		rows[i].Name = bareName
 		if i > 0 {
-			rows[i].Name = layouts[i-1].name
+			rows[i].Name = b.chosen[i-1].name
 		}
 		for _, n := range b.Connections {
 			rows[i].Cells = append(rows[i].Cells, Cell{Connections: n})
@@ -95,8 +134,8 @@ func (b *bench) row(ctx context.Context, i, connections int) (float64, error) {
 		return b.bare(ctx, connections)
 	}
 	var rate float64
-	err := b.withAgent(ctx, layouts[i-1], func(ctx context.Context, socket string) error {
-		if err := b.publish(ctx, socket, layouts[i-1], b.Messages); err != nil {
+	err := b.withAgent(ctx, b.chosen[i-1], func(ctx context.Context, socket string) error {
+		if err := b.publish(ctx, socket, b.chosen[i-1], b.Messages); err != nil {
 			return err
 		}
 		var err error

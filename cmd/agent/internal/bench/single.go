@@ -15,15 +15,15 @@ import (
 const pace = 2 * time.Millisecond
 
 // delivery measures the time from before a publish to the moment when a waiting pull has its answer.
-func (b *bench) delivery(ctx context.Context) (Times, error) {
+func (b *bench) delivery(ctx context.Context) ([]time.Duration, error) {
 	b.step("publish to delivery of single messages")
 	var times []time.Duration
-	err := b.withAgent(ctx, layouts[1], func(ctx context.Context, socket string) error {
+	err := b.withAgent(ctx, usual, func(ctx context.Context, socket string) error {
 		var err error
 		times, err = b.singles(ctx, socket)
 		return err
 	})
-	return percentiles(times), err
+	return times, err
 }
 
 func (b *bench) singles(ctx context.Context, socket string) ([]time.Duration, error) {
@@ -97,8 +97,8 @@ func (b *bench) arrive(ctx context.Context, c *client.Client, begin time.Time, a
 func (b *bench) takes(ctx context.Context, waiting int) (Times, error) {
 	b.step("single takes with %d waiting", waiting)
 	var times []time.Duration
-	err := b.withAgent(ctx, layouts[1], func(ctx context.Context, socket string) error {
-		if err := b.publish(ctx, socket, layouts[1], waiting); err != nil {
+	err := b.withAgent(ctx, usual, func(ctx context.Context, socket string) error {
+		if err := b.publish(ctx, socket, usual, waiting); err != nil {
 			return err
 		}
 		c := client.New(socket)
