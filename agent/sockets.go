@@ -3,9 +3,11 @@ package agent
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/fairlead/fairlead/agent/socket"
+	"github.com/fairlead/fairlead/config"
 )
 
 // listen takes the socket files and the address of probes, so that a second agent with the same file is refused before it does anything else.
@@ -23,10 +25,12 @@ func (a *Agent) listen() (err error) {
 
 // serve begins to answer on both sockets.
 func (a *Agent) serve() (err error) {
-	e := engine{a}
+	e, l := engine{a}, a.cfg.Listen
 	a.app, err = socket.New(a.appListener, socket.Options{
 		Face: socket.App, Publisher: e, Capsules: e, Book: a.book, Reader: e, Lease: a.lease, Draining: a.drainBegan,
-		AllowUIDs: a.cfg.Listen.AllowUIDs, AllowGIDs: a.cfg.Listen.AllowGIDs, Logger: a.log.Named("socket"),
+		Allow:      socket.AllowList{UIDs: l.AllowUIDs, GIDs: l.AllowGIDs, Setting: "listen.allow_uids or listen.allow_gids"},
+		Publishers: socket.AllowList{UIDs: l.PublishUIDs, GIDs: l.PublishGIDs, Setting: "listen.publish_uids or listen.publish_gids"},
+		Pullers:    a.pullers, Lookers: a.lookers, Logger: a.log.Named("socket"),
 	})
 	if err != nil {
 		return err
@@ -55,6 +59,30 @@ func (a *Agent) lease(capsule string) (time.Duration, bool) {
 		}
 	}
 	return 0, false
+}
+
+// pullers are those who may pull from a capsule. A reload changes them.
+func (a *Agent) pullers(capsule string) socket.AllowList {
+	for _, c := range a.settings().Capsules {
+		if c.Name == capsule {
+			return allowListOf(c)
+		}
+	}
+	return socket.AllowList{} // there is no such capsule, which is what they are told
+}
+
+// lookers are those who may pull a queue's messages from some capsule: whoever may not is not to see them either.
+func (a *Agent) lookers(queue string) (lists []socket.AllowList) {
+	for _, c := range a.settings().Capsules {
+		if slices.Contains(c.Queues, queue) {
+			lists = append(lists, allowListOf(c))
+		}
+	}
+	return lists
+}
+
+func allowListOf(c config.Capsule) socket.AllowList {
+	return socket.AllowList{UIDs: c.AllowUIDs, GIDs: c.AllowGIDs, Setting: "allow_uids or allow_gids of capsule " + c.Name}
 }
 
 // closeSockets stops both servers and removes the files.

@@ -69,6 +69,8 @@ type Listen struct {
 	DashboardHTTP string      // host:port; "" switches it off; defaults to 127.0.0.1:9465
 	AllowUIDs     []uint32    // who may connect to Socket; both empty: the file mode decides
 	AllowGIDs     []uint32
+	PublishUIDs   []uint32 // of those, who may publish; both empty: all of them
+	PublishGIDs   []uint32
 }
 
 // Coordination is how agents find and trust each other. All agents of a
@@ -107,4 +109,6 @@ type Capsule struct {
 	// SingleActiveConsumer is as written on the capsule. What counts is the
 	// queue's own: Parse sets it on each queue of such a capsule.
 	SingleActiveConsumer bool
+	AllowUIDs            []uint32 // who may pull, of those that may connect; both empty: all of them
+	AllowGIDs            []uint32
 }

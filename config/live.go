@@ -6,7 +6,7 @@ import "strings"
 // one, and its tests hold this list against what it refuses.
 func changesLive(path string) bool {
 	switch path {
-	case "agent.drain_timeout", "capsules[].concurrency", "capsules[].lease":
+	case "agent.drain_timeout", "capsules[].concurrency", "capsules[].lease", "capsules[].allow_uids", "capsules[].allow_gids":
 		return true
 	case "queues", "queues[].name":
 		return false

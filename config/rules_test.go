@@ -87,6 +87,7 @@ func TestRules(t *testing.T) {
 		{"root", `listen: {probes_http: ":70000"}`, `4:23: listen.probes_http: ":70000" has no port number from 0 to 65535`},
 		{"root", "listen: {probes_http: localhost}", `4:23: listen.probes_http: "localhost" is not host:port: write 127.0.0.1:PORT, or :PORT for all interfaces`},
 		{"root", `listen: {probes_http: ":1", dashboard_http: ":1"}`, "4:45: listen.dashboard_http: probes_http and dashboard_http are the same address: write two"},
+		{"root", "listen: {publish_uids: [-1]}", "4:25: listen.publish_uids[0]: is -1, and must be from 0 to 4294967294"},
 		{"root", "listen: {allow_uids: [0, 4294967295]}", "4:26: listen.allow_uids[1]: is 4294967295, and must be from 0 to 4294967294"},
 		{"root", "listen: {allow_gids: [staff]}", `4:23: listen.allow_gids[0]: wants a whole number, not the text "staff"`},
 

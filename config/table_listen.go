@@ -43,6 +43,10 @@ var listenTable = &record[Listen]{
 			"Users who may connect to socket. With allow_gids empty too, mode decides."),
 		prop("allow_gids", func(l *Listen) *[]uint32 { return &l.AllowGIDs }, ids,
 			"Groups whose members may connect to socket."),
+		prop("publish_uids", func(l *Listen) *[]uint32 { return &l.PublishUIDs }, ids,
+			"Of those who may connect, users who may publish. With publish_gids empty too, all of them."),
+		prop("publish_gids", func(l *Listen) *[]uint32 { return &l.PublishGIDs }, ids,
+			"Of those who may connect, groups whose members may publish."),
 	},
 }
 

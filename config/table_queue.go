@@ -143,6 +143,10 @@ var capsuleTable = &record[Capsule]{
 			"Capsules with a lower one stand by while one with a higher one serves the same queue."),
 		propOr("single_active_consumer", func(c *Capsule) *bool { return &c.SingleActiveConsumer }, boolean{}, false,
 			"The same on each of the capsule's queues."),
+		prop("allow_uids", func(c *Capsule) *[]uint32 { return &c.AllowUIDs }, ids,
+			"Of those who may connect, users who may pull from the capsule and look at its queues' messages. With allow_gids empty too, all of them."),
+		prop("allow_gids", func(c *Capsule) *[]uint32 { return &c.AllowGIDs }, ids,
+			"Of those who may connect, groups whose members may pull from the capsule and look at its queues' messages."),
 	},
 	more: object{"required": []string{"name", "queues"}},
 }

@@ -24,6 +24,9 @@ const lineOverhead = 128 << 10
 //	reader (this goroutine) --slot--> queue --> answerer --bytes--> outbox --> writer
 //	                          \--> the publisher, in the order of the lines; it sets the slot's outcome
 func (x *exchange) batch() error {
+	if err := x.may(x.Publishers); err != nil {
+		return err
+	}
 	q, err := x.definition()
 	if err != nil {
 		return err

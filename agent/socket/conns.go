@@ -1,7 +1,6 @@
 package socket
 
 import (
-	"errors"
 	"net"
 	"net/http"
 	"sync"
@@ -30,6 +29,7 @@ type conns struct {
 type conn struct {
 	net.Conn
 	server *Server
+	peer   func() peer
 	once   sync.Once
 
 	// Guarded by the lock of conns.
@@ -156,17 +156,14 @@ func (a acceptor) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := allowed(inner, s.AllowUIDs, s.AllowGIDs); err != nil {
-			s.log.Warn("a connection was refused", "error", err)
-			message := "the credentials of this connection could not be read"
-			var not *notAllowedError
-			if errors.As(err, &not) {
-				message = not.Error()
+		c := &conn{Conn: inner, server: s, peer: peerOf(inner), state: http.StateNew, since: time.Now()}
+		if !s.Allow.open() {
+			if err := s.Allow.check(c.peer()); err != nil {
+				s.log.Warn("a connection was refused", "error", err)
+				s.refuse(inner, forbidden(err))
+				continue
 			}
-			s.refuse(inner, &api.Error{Code: api.CodeForbidden, Message: message})
-			continue
 		}
-		c := &conn{Conn: inner, server: s, state: http.StateNew, since: time.Now()}
 		if !s.conns.admit(c) {
 			s.refuse(inner, &api.Error{
 				Code:    api.CodeOverloaded,

@@ -238,7 +238,7 @@ func TestPeerCredentials(t *testing.T) {
 		{"neither is listed", []uint32{uid + 1}, []uint32{gid + 1}, 403},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r := newRig(t, func(o *Options) { o.AllowUIDs, o.AllowGIDs = c.uids, c.gids })
+			r := newRig(t, func(o *Options) { o.Allow = AllowList{UIDs: c.uids, GIDs: c.gids, Setting: "listen.allow_uids"} })
 			a := r.call("GET", "/v1/status", "")
 			if c.status == 403 {
 				wantError(t, a, 403, api.CodeForbidden)

@@ -75,11 +75,16 @@ type Options struct {
 	Lease func(capsule string) (time.Duration, bool)
 	// Draining is closed when the agent begins to drain. Nil: it never does.
 	Draining <-chan struct{}
-	// AllowUIDs and AllowGIDs: when either is not empty, only peers with one of these user ids or primary group ids are
-	// answered.
-	AllowUIDs, AllowGIDs []uint32
-	Limits               Limits
-	Logger               hclog.Logger // nil: none
+	// Allow is who is answered.
+	Allow AllowList
+	// Publishers are those who may publish. App.
+	Publishers AllowList
+	// Pullers returns who may pull from a capsule. Nil: everybody. App.
+	Pullers func(capsule string) AllowList
+	// Lookers returns lists of which one has to have whoever looks at the messages of a queue. None, or nil: everybody.
+	Lookers func(queue string) []AllowList
+	Limits  Limits
+	Logger  hclog.Logger // nil: none
 }
 
 // validate returns all that is missing.

@@ -3,36 +3,29 @@ package socket
 import (
 	"errors"
 	"net"
-	"slices"
 
 	"golang.org/x/sys/unix"
 )
 
-// allowed reports whether the peer of c is on one of the lists. Credentials are those of the time of connect.
-func allowed(c net.Conn, uids, gids []uint32) error {
-	if len(uids) == 0 && len(gids) == 0 {
-		return nil
-	}
+// credentials are those of the process at the other end, of the time of connect.
+func credentials(c net.Conn) (uid, gid uint32, err error) {
 	uc, ok := c.(*net.UnixConn)
 	if !ok {
-		return errors.New("socket: not a Unix connection")
+		return 0, 0, errors.New("socket: not a Unix connection")
 	}
 	raw, err := uc.SyscallConn()
 	if err != nil {
-		return err
+		return 0, 0, err
 	}
 	var cred *unix.Ucred
 	var credErr error
 	if err := raw.Control(func(fd uintptr) {
 		cred, credErr = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
 	}); err != nil {
-		return err
+		return 0, 0, err
 	}
 	if credErr != nil {
-		return credErr
+		return 0, 0, credErr
 	}
-	if slices.Contains(uids, cred.Uid) || slices.Contains(gids, cred.Gid) {
-		return nil
-	}
-	return &notAllowedError{uid: cred.Uid, gid: cred.Gid}
+	return cred.Uid, cred.Gid, nil
 }

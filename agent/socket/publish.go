@@ -36,6 +36,9 @@ func payloadTooLarge(queue string, limit int64) *api.Error {
 
 // publish stores one message.
 func (x *exchange) publish() error {
+	if err := x.may(x.Publishers); err != nil {
+		return err
+	}
 	q, err := x.definition()
 	if err != nil {
 		return err

@@ -38,6 +38,11 @@ func (x *exchange) readTake(q url.Values) (take, error) {
 	if !ok {
 		return t, &api.Error{Code: api.CodeUnknownCapsule, Message: fmt.Sprintf("there is no capsule %.64q: GET /v1/status lists those of this agent", x.name)}
 	}
+	if x.Pullers != nil {
+		if err := x.may(x.Pullers(x.name)); err != nil {
+			return t, err
+		}
+	}
 	var err error
 	if t.request.Max, err = integer(q, "max", 1, maxPull, 1); err != nil {
 		return t, err

@@ -52,6 +52,11 @@ func (x *exchange) peek() error {
 	if err != nil {
 		return err
 	}
+	if x.Lookers != nil {
+		if err := x.may(x.Lookers(x.name)...); err != nil {
+			return err
+		}
+	}
 	q, err := x.query("max", "priority", "key")
 	if err != nil {
 		return err

@@ -18,13 +18,6 @@ const maxRefusals = 64
 // refusalTime bounds how long a refused connection is listened to.
 const refusalTime = time.Second
 
-// notAllowedError says who was not on the lists.
-type notAllowedError struct{ uid, gid uint32 }
-
-func (e *notAllowedError) Error() string {
-	return fmt.Sprintf("socket: user %d with group %d is not allowed: add it to listen.allow_uids or listen.allow_gids", e.uid, e.gid)
-}
-
 // refuse answers a connection that gets no handler, and closes it, without blocking. The request is read before the answer
 // is written, and the rest after it: some clients take an answer that comes first for a broken connection, and closing with
 // unread data breaks their own write, so that they never see the reason.
