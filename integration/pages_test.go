@@ -111,17 +111,9 @@ func read(t *testing.T, p *pages.Page) {
 		}
 	}
 	r.replace = strings.NewReplacer(replaced...)
-	root, err := filepath.Abs("..")
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.env = environment("PATH="+filepath.Dir(fairlead)+":"+os.Getenv("PATH"), "HOME="+r.dir, "POD_NAME=orders-7f9c", "NATS_URL="+url, "REPOSITORY="+root,
-		"FAIRLEAD_SOCKET=unix://"+r.dir+"/run/agent.sock", "GOCACHE="+goVariable(t, "GOCACHE"), "GOMODCACHE="+goVariable(t, "GOMODCACHE"))
-	if r.shell, err = pages.NewShell(t.Context(), r.dir, r.env, patience); err != nil {
-		t.Fatal(err)
-	}
+	r.env = pageEnvironment(t, r.dir, url)
+	r.shell = pageShell(t, r.dir, url)
 	t.Cleanup(func() {
-		r.shell.Close()
 		if t.Failed() {
 			served, _ := os.ReadFile(filepath.Join(r.dir, ".pages", "served"))
 			t.Logf("what the page's servers say:\n%s", tail(string(served)))
@@ -133,6 +125,28 @@ func read(t *testing.T, p *pages.Page) {
 			return
 		}
 	}
+}
+
+// pageEnvironment is the environment of whoever types a page in a folder.
+func pageEnvironment(t *testing.T, dir, natsURL string) []string {
+	t.Helper()
+	root, err := filepath.Abs("..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return environment("PATH="+filepath.Dir(fairlead)+":"+os.Getenv("PATH"), "HOME="+dir, "POD_NAME=orders-7f9c", "NATS_URL="+natsURL, "REPOSITORY="+root,
+		"FAIRLEAD_SOCKET=unix://"+dir+"/run/agent.sock", "GOCACHE="+goVariable(t, "GOCACHE"), "GOMODCACHE="+goVariable(t, "GOMODCACHE"))
+}
+
+// pageShell starts a shell for such a reader, and ends it, and all that was started in it, with the test.
+func pageShell(t *testing.T, dir, natsURL string) *pages.Shell {
+	t.Helper()
+	shell, err := pages.NewShell(t.Context(), dir, pageEnvironment(t, dir, natsURL), 4*patience)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(shell.Close)
+	return shell
 }
 
 // block types one block, or looks at it. It is false when going on makes no sense.
