@@ -19,6 +19,7 @@ import (
 	"github.com/fairlead/fairlead/agent/metrics"
 	"github.com/fairlead/fairlead/agent/probes"
 	"github.com/fairlead/fairlead/agent/socket"
+	"github.com/fairlead/fairlead/agent/tracing"
 	"github.com/fairlead/fairlead/config"
 )
 
@@ -31,6 +32,8 @@ type Options struct {
 	Version string
 	// NoSetup is for an agent whose identity may not create streams: they were made before, by Setup.
 	NoSetup bool
+	// Tracer gets the spans of messages; nil is none. It is stopped by whoever made it, after the agent.
+	Tracer *tracing.Tracer
 }
 
 // Agent is one running sidecar. Its methods are safe for several goroutines.
@@ -125,7 +128,7 @@ func (a *Agent) start(ctx context.Context) error {
 		return fmt.Errorf("%w: %w", ErrBroker, err)
 	}
 	a.book = delivery.New(a.client, delivery.Backoff{Setting: a.retry})
-	a.book.Observe(a.numbers.Observer())
+	a.book.Observe(a.observer())
 	a.client.Live, a.client.Definition = a.book.Refresh, a.definition
 	a.group = group.New(a.client.Bucket(), group.Config{
 		Agent: a.cfg.Agent.ID, Boot: a.client.Boot(),

@@ -8,6 +8,7 @@
 //	             └─ pause, weight, purge    controls: what operators set
 //	                                       leases: who is a queue's single active consumer
 //	TCP          ── /livez, /readyz, /metrics
+//	tracing      spans of publishes and deliveries, if the environment asks for them
 //
 // The parts do not know each other; what connects them is here. An [Agent] is started once and stopped once.
 //

@@ -9,6 +9,7 @@ import (
 	"github.com/fairlead/fairlead/agent/broker"
 	"github.com/fairlead/fairlead/agent/delivery"
 	"github.com/fairlead/fairlead/agent/dispatch"
+	"github.com/fairlead/fairlead/agent/tracing"
 	"github.com/fairlead/fairlead/config"
 )
 
@@ -25,10 +26,11 @@ func (e engine) Publish(ctx context.Context, queue string, p broker.Publication)
 		e.a.numbers.Published(def.Name, broker.Receipt{}, err)
 		return broker.Receipt{}, err
 	}
+	span := e.trace(queue, &p)
 	r, err := e.a.client.Publish(ctx, def, p)
 	e.stored(queue, p, r, err)
 	err = publishError(queue, err)
-	e.a.numbers.Published(queue, r, err)
+	e.counted(queue, span, r, err)
 	return r, err
 }
 
@@ -40,12 +42,29 @@ func (e engine) PublishAsync(queue string, p broker.Publication, done func(broke
 		done(broker.Receipt{}, err)
 		return
 	}
+	span := e.trace(queue, &p)
 	e.a.client.PublishAsync(def, p, func(r broker.Receipt, err error) {
 		e.stored(queue, p, r, err)
 		err = publishError(queue, err)
-		e.a.numbers.Published(queue, r, err)
+		e.counted(queue, span, r, err)
 		done(r, err)
 	})
+}
+
+// counted counts a publish that is over, and ends its span.
+func (e engine) counted(queue string, span tracing.Published, r broker.Receipt, err error) {
+	if span != nil {
+		span(r, err)
+	}
+	e.a.numbers.Published(queue, r, err)
+}
+
+// trace begins the span of a publish, and gives p its context. It is nil without traces.
+func (e engine) trace(queue string, p *broker.Publication) tracing.Published {
+	if e.a.o.Tracer == nil {
+		return nil
+	}
+	return e.a.o.Tracer.Publish(queue, p)
 }
 
 // stored tells the capsules of a message before its publisher is: a pull that comes after the publish knows of it.

@@ -51,3 +51,11 @@ func (n numbers) Held(ctx context.Context, def config.Queue, keys int) (held met
 
 // RefusedReload counts a file that could not be read or was not valid, so that Reload was not called.
 func (a *Agent) RefusedReload(err error) { a.numbers.Reloaded(err) }
+
+// observer hears of every delivery.
+func (a *Agent) observer() delivery.Observer {
+	if a.o.Tracer == nil {
+		return a.numbers.Observer()
+	}
+	return delivery.Observers{a.numbers.Observer(), a.o.Tracer}
+}

@@ -41,6 +41,7 @@ type settings struct {
 	dir  string // of an agent that ran before; "" is a new one
 	// probes is the address of /livez, /readyz and /metrics; "" is none.
 	probes string
+	env    []string // NAME=value, beside the test's own
 }
 
 // startAgent runs an agent and waits until its socket answers.
@@ -71,7 +72,7 @@ func launch(t *testing.T, s settings) *agent {
 	if err := os.WriteFile(file, []byte(text.String()), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	a.process = start(t, "agent "+s.id, exec.Command(fairlead, "run", "--config", file))
+	a.process = start(t, "agent "+s.id, exec.Command(fairlead, "run", "--config", file), s.env...)
 	return a
 }
 

@@ -43,7 +43,7 @@ func (o *output) String() string {
 	return o.text.String()
 }
 
-// start runs cmd. Its environment is the test's, without the variables that lead to some other agent, and extra.
+// start runs cmd. Its environment is the test's, without the variables that lead to some other agent or collector, and extra.
 func start(t *testing.T, name string, cmd *exec.Cmd, extra ...string) *process {
 	t.Helper()
 	p := &process{t: t, name: name, cmd: cmd, exited: make(chan struct{})}
@@ -66,7 +66,7 @@ func start(t *testing.T, name string, cmd *exec.Cmd, extra ...string) *process {
 func environment(extra ...string) []string {
 	var env []string
 	for _, e := range os.Environ() {
-		if !strings.HasPrefix(e, "FAIRLEAD_") {
+		if !strings.HasPrefix(e, "FAIRLEAD_") && !strings.HasPrefix(e, "OTEL_") {
 			env = append(env, e)
 		}
 	}

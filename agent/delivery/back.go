@@ -20,8 +20,9 @@ type giveBack struct {
 	rejected bool
 	doomed   broker.DeadReason // see entry
 	// result and since are what the observer is told of the delivery that this was.
-	result Result
-	since  instant
+	result   Result
+	since    instant
+	settling instant
 }
 
 // ending is how the message left its app's hands.

@@ -25,7 +25,9 @@ type entry struct {
 	m       *broker.Message // replaced by Refresh
 	session *Session        // nil: the lease alone decides
 	state   state
-	written bool // from here on, losing it counts as an attempt
+	// settling is when its app said last what became of it; 0: it has not.
+	settling instant
+	written  bool // from here on, losing it counts as an attempt
 	// doomed is why it was given up in a burial whose outcome is unknown. It may be among the dead letters: however the app
 	// loses it, or gives it back, it is buried again.
 	doomed   broker.DeadReason

@@ -14,9 +14,31 @@ import (
 type Observer interface {
 	// Handed tells of messages that were entered as live deliveries, before their app gets them.
 	Handed(ds []Delivery)
-	// Ended tells how a delivery ended, and how long after it began. A delivery of a book that was closed before may never be told
-	// of.
-	Ended(m *broker.Message, how Result, after time.Duration)
+	// Ended tells how a delivery ended, and how long it took. A delivery of a book that was closed before may never be told of.
+	Ended(m *broker.Message, how Result, took Took)
+}
+
+// Took is how long a delivery that has just ended took.
+type Took struct {
+	Held     time.Duration // from when it was handed out
+	Settling time.Duration // from when its app said what became of it; 0 when the app never did
+}
+
+// Observers are several of them, told in order.
+type Observers []Observer
+
+// Handed implements Observer.
+func (list Observers) Handed(ds []Delivery) {
+	for _, o := range list {
+		o.Handed(ds)
+	}
+}
+
+// Ended implements Observer.
+func (list Observers) Ended(m *broker.Message, how Result, took Took) {
+	for _, o := range list {
+		o.Ended(m, how, took)
+	}
 }
 
 // Result is how a delivery ended.
@@ -47,8 +69,8 @@ func (r Result) String() string { return resultNames[r] }
 // unobserved is the Observer of a book that nobody observes.
 type unobserved struct{}
 
-func (unobserved) Handed([]Delivery)                            {}
-func (unobserved) Ended(*broker.Message, Result, time.Duration) {}
+func (unobserved) Handed([]Delivery)                   {}
+func (unobserved) Ended(*broker.Message, Result, Took) {}
 
 // Observe sets who hears of deliveries. It is to be called before the first Hand.
 func (b *Book) Observe(o Observer) { b.observer = o }
@@ -77,11 +99,15 @@ func (g *giveBack) outcome(err error) Result {
 // backEnded tells of a delivery whose message has gone back, or up. Messages that were never handed out were no delivery.
 func (b *Book) backEnded(back *giveBack, how Result) {
 	if back.result != undelivered {
-		b.ended(back.m, how, back.since)
+		b.ended(back.m, how, back.since, back.settling)
 	}
 }
 
-// ended tells of a delivery that began at an instant.
-func (b *Book) ended(m *broker.Message, how Result, since instant) {
-	b.observer.Ended(m, how, b.now()-since)
+// ended tells of a delivery that began at an instant, and was settled by its app at another one, or at 0 if it was not.
+func (b *Book) ended(m *broker.Message, how Result, since, settling instant) {
+	took := Took{Held: b.now() - since}
+	if settling != 0 {
+		took.Settling = max(b.now()-settling, 1)
+	}
+	b.observer.Ended(m, how, took)
 }

@@ -27,10 +27,15 @@ func (n *notes) Handed(ds []Delivery) {
 	n.handed += len(ds)
 }
 
-func (n *notes) Ended(m *broker.Message, how Result, after time.Duration) {
+func (n *notes) Ended(m *broker.Message, how Result, took Took) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.ended = append(n.ended, fmt.Sprintf("%d %v %v", m.Seq, how, after))
+	n.ended = append(n.ended, fmt.Sprintf("%d %v %v", m.Seq, how, took.Held))
+	said := how == Acked || how == AlreadyFinished || how == Nacked || how == Rejected
+	maybe := how == Revoked || how == Unknown // said, and without effect
+	if !maybe && said != (took.Settling > 0) {
+		n.ended = append(n.ended, fmt.Sprintf("settled within %v", took.Settling))
+	}
 }
 
 // Each way in which a delivery ends is told once, with how long it took; what was never handed out is not.
@@ -117,8 +122,8 @@ func once(o broker.Finish) func(*broker.Message) broker.Finish {
 // An observer may ask the book: no lock is held while it is called.
 type asks struct{ b *Book }
 
-func (a asks) Handed([]Delivery)                            { a.b.Stats() }
-func (a asks) Ended(*broker.Message, Result, time.Duration) { a.b.Stats() }
+func (a asks) Handed([]Delivery)                   { a.b.Stats() }
+func (a asks) Ended(*broker.Message, Result, Took) { a.b.Stats() }
 
 func TestTheObserverMayAskTheBook(t *testing.T) {
 	b := New(&fakeBroker{}, fixed{})

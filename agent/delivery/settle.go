@@ -123,14 +123,14 @@ func (b *Book) beginLocked(w waiter, s *settlement, now instant) {
 	switch s.result {
 	case api.Ack:
 		w.c.open++
-		e.state, e.settler = finishing, w
+		e.state, e.settler, e.settling = finishing, w, now
 		w.c.acks = append(w.c.acks, ack{e, e.m})
 	case api.Nack:
 		b.counts.Nacked++
-		b.nackLocked(w, e, s)
+		b.nackLocked(w, e, s, now)
 	case api.Reject:
 		b.counts.Rejected++
-		b.nackLocked(w, e, s)
+		b.nackLocked(w, e, s, now)
 	case api.Extend:
 		b.counts.Extended++
 		lease := s.lease
@@ -144,15 +144,15 @@ func (b *Book) beginLocked(w waiter, s *settlement, now instant) {
 }
 
 // nackLocked gives a message back, or up, by its app's word.
-func (b *Book) nackLocked(w waiter, e *entry, s *settlement) {
+func (b *Book) nackLocked(w waiter, e *entry, s *settlement, now instant) {
 	how := broker.Return{Counts: broker.AnAttempt, Reason: s.reason}
 	if s.delay > 0 {
 		how.NotBefore = time.Now().Add(s.delay)
 	}
 	w.c.open++
 	b.unlinkLocked(e)
-	e.state, e.settler = returning, w
-	w.c.backs = append(w.c.backs, giveBack{m: e.m, owner: e.owner, how: how, entry: e, result: resultOf(s.result), since: e.since, rejected: s.result == api.Reject, doomed: e.doomed})
+	e.state, e.settler, e.settling = returning, w, now
+	w.c.backs = append(w.c.backs, giveBack{m: e.m, owner: e.owner, how: how, entry: e, result: resultOf(s.result), since: e.since, settling: now, rejected: s.result == api.Reject, doomed: e.doomed})
 }
 
 // finished takes the outcome of an ack.
@@ -163,7 +163,7 @@ func (b *Book) finished(e *entry, o broker.Finish) {
 		b.mu.Unlock()
 		return
 	}
-	m := e.m
+	m, settling := e.m, e.settling
 	b.mu.Unlock()
 	// The owner hears of it first: a pull that brought the settlement goes on when it is answered, and may need the slot.
 	e.owner.Released(m, broker.Settled)
@@ -171,7 +171,7 @@ func (b *Book) finished(e *entry, o broker.Finish) {
 	if o == broker.Finished {
 		how, first = Acked, statusOK
 	}
-	b.ended(m, how, e.since)
+	b.ended(m, how, e.since, settling)
 
 	b.mu.Lock()
 	if o == broker.Finished {

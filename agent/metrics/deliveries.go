@@ -103,10 +103,10 @@ func (d *deliveries) Handed(ds []delivery.Delivery) {
 }
 
 // Ended implements delivery.Observer.
-func (d *deliveries) Ended(m *broker.Message, how delivery.Result, held time.Duration) {
+func (d *deliveries) Ended(m *broker.Message, how delivery.Result, took delivery.Took) {
 	s := d.of(place{m.Queue, m.Level})
 	s.endings[how].Inc()
-	s.work.Observe(held.Seconds())
+	s.work.Observe(took.Held.Seconds())
 }
 
 func (d *deliveries) collect(ch chan<- prometheus.Metric) {

@@ -163,8 +163,8 @@ func TestWhatIsShown(t *testing.T) {
 		again := message(0, "small")
 		again.Attempt = 2
 		o.Handed([]delivery.Delivery{{Message: one}, {Message: two}, {Message: again}})
-		o.Ended(one, delivery.Acked, time.Second)
-		o.Ended(two, delivery.Expired, time.Minute)
+		o.Ended(one, delivery.Acked, delivery.Took{Held: time.Second})
+		o.Ended(two, delivery.Expired, delivery.Took{Held: time.Minute})
 
 		all, text := scrape(t, m)
 		want(t, all, 1, "fairlead_published_total", "queue=jobs", "result=stored")

@@ -91,7 +91,7 @@ func BenchmarkObserve(b *testing.B) {
 	for n := 0; n < b.N; n += len(ds) {
 		o.Handed(ds)
 		for i := range ds {
-			o.Ended(ds[i].Message, delivery.Acked, time.Millisecond)
+			o.Ended(ds[i].Message, delivery.Acked, delivery.Took{Held: time.Millisecond})
 		}
 	}
 }

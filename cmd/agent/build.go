@@ -7,6 +7,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/fairlead/fairlead/agent"
+	"github.com/fairlead/fairlead/agent/tracing"
 	"github.com/fairlead/fairlead/config"
 )
 
@@ -20,7 +21,8 @@ type agents interface {
 // options are what an agent is built with, beside its file.
 type options struct {
 	logger  hclog.Logger
-	noSetup bool // streams and bucket exist, and this identity may not make them
+	noSetup bool            // streams and bucket exist, and this identity may not make them
+	tracer  *tracing.Tracer // nil is none
 }
 
 // instance is one agent. Start returns when it is ready or failed.
@@ -38,7 +40,7 @@ type instance interface {
 type realAgents struct{}
 
 func (o options) translate() agent.Options {
-	return agent.Options{Logger: o.logger, Version: thisBuild().Version, NoSetup: o.noSetup}
+	return agent.Options{Logger: o.logger, Version: thisBuild().Version, NoSetup: o.noSetup, Tracer: o.tracer}
 }
 
 func (realAgents) New(cfg *config.Config, o options) (instance, error) {

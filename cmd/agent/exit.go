@@ -9,6 +9,7 @@ import (
 
 	"github.com/fairlead/fairlead/agent/api"
 	"github.com/fairlead/fairlead/agent/client"
+	"github.com/fairlead/fairlead/agent/tracing"
 	"github.com/fairlead/fairlead/config"
 )
 
@@ -48,7 +49,7 @@ func exitCode(err error) int {
 		return 0
 	case errors.As(err, &decided):
 		return decided.code
-	case errors.As(err, &invalid):
+	case errors.As(err, &invalid), errors.Is(err, tracing.ErrEnvironment):
 		return exitConfig
 	case errors.Is(err, client.ErrNoAgent), errors.Is(err, client.ErrConnectionLost), isBrokerError(err):
 		return exitUnavailable

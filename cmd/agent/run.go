@@ -23,6 +23,8 @@ func (a *app) runCommand() *cobra.Command {
 		Long: `Run the agent until SIGTERM or SIGINT. It then drains: it takes no more work, and apps may settle what they hold for
 drain_timeout. A second signal stops it at once. SIGHUP reloads the file.
 
+OTEL_EXPORTER_OTLP_ENDPOINT and the other variables of OpenTelemetry switch traces on.
+
 With --dev it needs no file: JetStream runs inside the agent in a temporary folder that is removed at the end, with a queue
 "default" (levels high, medium and low, fair share) and a capsule "default". It ends when its terminal is closed, too.`,
 		Example: `  fairlead run --dev
@@ -86,6 +88,10 @@ type runner struct {
 func (r *runner) run(ctx context.Context) error {
 	signals, unsubscribe := r.app.subscribe()
 	defer unsubscribe()
+	if err := r.trace(ctx); err != nil {
+		return err
+	}
+	defer r.stopTracing()
 	agent, err := r.app.agents.New(r.cfg, r.options)
 	if err != nil {
 		return err
