@@ -11,6 +11,8 @@ import (
 var (
 	// ErrBroker says that NATS cannot be reached or used. The agent was not started, or the set-up was not done.
 	ErrBroker = errors.New("agent: NATS cannot be used")
+	// ErrSecret says that a file with a secret that the settings name is missing, empty, or open to others.
+	ErrSecret = broker.ErrSecret
 	// ErrStopped says that the agent was stopped. It cannot be started again.
 	ErrStopped = errors.New("agent: stopped")
 	// ErrReload says that a change of the file needs a restart. Nothing was changed.

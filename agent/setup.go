@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -30,7 +31,7 @@ func connectOnce(ctx context.Context, cfg *config.Config, log hclog.Logger) (*br
 	if !client.Connected() {
 		reason := client.Connection().LastError
 		client.Close()
-		return nil, fmt.Errorf("%w: no connection within %v (%s); is the server at %v running?", ErrBroker, reachLimit, reason, cfg.NATS.URLs)
+		return nil, fmt.Errorf("%w: no connection within %v (%s); is the server at %s running, and may this identity sign in?", ErrBroker, reachLimit, reason, strings.Join(cfg.NATS.Redacted(), ", "))
 	}
 	return client, nil
 }

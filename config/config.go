@@ -2,6 +2,7 @@ package config
 
 import (
 	"io/fs"
+	"net/url"
 	"time"
 )
 
@@ -55,6 +56,27 @@ type Embedded struct {
 	// Defaults to 2 minutes. It is 0 when SyncAlways is set.
 	SyncInterval time.Duration
 	SyncAlways   bool // every write reaches the disk before its acknowledgement
+}
+
+// Redacted are the URLs as they may be shown: without the passwords and tokens that may be in them.
+func (n *NATS) Redacted() []string {
+	list := make([]string, len(n.URLs))
+	for i, s := range n.URLs {
+		list[i] = RedactURL(s)
+	}
+	return list
+}
+
+// RedactURL returns a server's URL without who signs in to it: a user without a password is a token.
+func RedactURL(s string) string {
+	u, err := url.Parse(s)
+	if err != nil {
+		return "an address that cannot be read"
+	}
+	if u.User != nil {
+		u.User = url.User("xxxxx")
+	}
+	return u.String()
 }
 
 // TLS names the PEM files of a TLS connection; empty ones are not used.

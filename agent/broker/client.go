@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"math"
 	mathrand "math/rand/v2"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -208,51 +207,6 @@ func (c *Client) dialOptions(o Options, up chan<- struct{}) ([]nats.Option, erro
 	return appendCredentials(opts, o.NATS)
 }
 
-func appendCredentials(opts []nats.Option, cfg config.NATS) ([]nats.Option, error) {
-	if cfg.Creds != "" {
-		opts = append(opts, nats.UserCredentials(cfg.Creds))
-	}
-	if cfg.NKey != "" {
-		opt, err := nats.NkeyOptionFromSeed(cfg.NKey)
-		if err != nil {
-			return nil, fmt.Errorf("broker: nats.nkey %s: %w", cfg.NKey, err)
-		}
-		opts = append(opts, opt)
-	}
-	if cfg.User != "" {
-		password, err := readSecret(cfg.PasswordFile)
-		if err != nil {
-			return nil, fmt.Errorf("broker: nats.password_file: %w", err)
-		}
-		opts = append(opts, nats.UserInfo(cfg.User, password))
-	}
-	if cfg.TokenFile != "" {
-		token, err := readSecret(cfg.TokenFile)
-		if err != nil {
-			return nil, fmt.Errorf("broker: nats.token_file: %w", err)
-		}
-		opts = append(opts, nats.Token(token))
-	}
-	if t := cfg.TLS; t != nil {
-		if t.CA != "" {
-			opts = append(opts, nats.RootCAs(t.CA))
-		}
-		if t.Cert != "" {
-			opts = append(opts, nats.ClientCert(t.Cert, t.Key))
-		}
-		opts = append(opts, nats.Secure())
-	}
-	return opts, nil
-}
-
-func readSecret(path string) (string, error) {
-	if path == "" {
-		return "", nil
-	}
-	b, err := os.ReadFile(path)
-	return strings.TrimSpace(string(b)), err
-}
-
 // reconnectDelay is the back-off between tries: 50 ms, doubled up to 1 s, with a quarter of jitter either way. Longer ones
 // would be felt: nobody works on an ordered queue between the server's return and the first agent's.
 func reconnectDelay(try int) time.Duration {
@@ -329,7 +283,7 @@ func (c *Client) Connection() Connection {
 	s := Connection{Connected: c.Connected(), Embedded: c.server != nil, Reconnects: c.nc.Stats().Reconnects}
 	if s.Connected {
 		s.Server = strings.TrimSpace(c.nc.ConnectedServerName() + " " + c.nc.ConnectedServerVersion())
-		s.URL = c.nc.ConnectedUrlRedacted()
+		s.URL = config.RedactURL(c.nc.ConnectedUrl())
 	}
 	if c.server != nil {
 		s.URL = c.server.URL()

@@ -78,16 +78,6 @@ func TestConnectLater(t *testing.T) {
 	}
 }
 
-func TestConnectRefusesUnreadableCredentials(t *testing.T) {
-	for _, cfg := range []config.NATS{{NKey: "/nonexistent"}, {User: "u", PasswordFile: "/nonexistent"}, {TokenFile: "/nonexistent"}} {
-		cfg.URLs = []string{"nats://127.0.0.1:1"}
-		if c, err := Connect(within(t), Options{NATS: cfg, Logger: hclog.NewNullLogger()}); err == nil {
-			c.Close()
-			t.Errorf("%+v: no error", cfg)
-		}
-	}
-}
-
 func TestCheckAccess(t *testing.T) {
 	r := newRig(t, nil)
 	fresh := definition(func(q *config.Queue) { q.Name = "fresh" })

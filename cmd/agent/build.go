@@ -55,5 +55,8 @@ func (realAgents) Check(ctx context.Context, cfg *config.Config) (problems, warn
 	return agent.Check(ctx, cfg)
 }
 
+// isSecretError reports whether a file with a secret cannot be used.
+func isSecretError(err error) bool { return errors.Is(err, agent.ErrSecret) }
+
 // isBrokerError reports whether an agent could not start, or be set up, because of NATS.
 func isBrokerError(err error) bool { return errors.Is(err, agent.ErrBroker) }

@@ -49,7 +49,7 @@ func exitCode(err error) int {
 		return 0
 	case errors.As(err, &decided):
 		return decided.code
-	case errors.As(err, &invalid), errors.Is(err, tracing.ErrEnvironment):
+	case errors.As(err, &invalid), errors.Is(err, tracing.ErrEnvironment), isSecretError(err):
 		return exitConfig
 	case errors.Is(err, client.ErrNoAgent), errors.Is(err, client.ErrConnectionLost), isBrokerError(err):
 		return exitUnavailable
