@@ -10,7 +10,12 @@ import (
 // decode makes a Message of what a lane delivered. It never fails: whatever a raw publisher wrote, the message is
 // delivered, and what is unusable in its headers affects it alone.
 func (c *Client) decode(lane *Lane, m *nats.Msg, meta *nats.MsgMetadata) *Message {
-	msg := &Message{
+	both := new(struct { // one piece of memory, for speed
+		Message
+		hold
+	})
+	msg := &both.Message
+	*msg = Message{
 		Queue:      lane.Layout.Queue,
 		Seq:        meta.Sequence.Stream,
 		Level:      lane.Level,
@@ -25,6 +30,7 @@ func (c *Client) decode(lane *Lane, m *nats.Msg, meta *nats.MsgMetadata) *Messag
 		reply:      m.Reply,
 		delivered:  meta.NumDelivered,
 		cseq:       meta.Sequence.Consumer,
+		own:        &both.hold,
 	}
 	if !lane.Layout.Keyed {
 		rest := strings.TrimPrefix(m.Subject, c.names.subjectPrefix(lane.Layout.Queue))

@@ -313,6 +313,9 @@ func (f *Feed) arrived(state *laneState, q *question, m *nats.Msg, meta *nats.Ms
 		}
 		return
 	}
+	if q.answer.Messages == nil && taken {
+		q.answer.Messages = make([]*Message, 0, min(uint64(q.left), meta.NumPending+1))
+	}
 	q.left--
 	msg.Asked = q.sent
 	q.answer.Pending = meta.NumPending

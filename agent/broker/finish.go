@@ -104,13 +104,19 @@ func (c *Client) negate(m *Message, body []byte, done func(error)) {
 	})
 }
 
+// deletePrefix begins the subjects of requests to delete a message; a stream's name follows.
+const deletePrefix = "$JS.API.STREAM.MSG.DELETE."
+
 // deleteRequest asks JetStream to delete one message of a stream.
 func (c *Client) deleteRequest(stream string, seq uint64) *nats.Msg {
-	body := make([]byte, 0, 48)
+	return &nats.Msg{Subject: deletePrefix + stream, Data: appendDelete(make([]byte, 0, 48), seq)}
+}
+
+// appendDelete appends the body of such a request.
+func appendDelete(body []byte, seq uint64) []byte {
 	body = append(body, `{"seq":`...)
 	body = strconv.AppendUint(body, seq, 10)
-	body = append(body, `,"no_erase":true}`...)
-	return &nats.Msg{Subject: "$JS.API.STREAM.MSG.DELETE." + stream, Data: body}
+	return append(body, `,"no_erase":true}`...)
 }
 
 // Finish deletes a message from its stream and reports what became of it, once JetStream has answered. A try without an
@@ -136,30 +142,59 @@ func (c *Client) Finish(m *Message, done func(Finish)) {
 	})
 }
 
-func (c *Client) finish(m *Message, try int, done func(Finish)) {
-	c.deletes.doWhile(m.held, c.deleteRequest(m.Lane.stream, m.Seq), func(answer *nats.Msg, err error) {
-		if err != nil {
-			if errors.Is(err, ErrOutcomeUnknown) {
-				m.doubt()
-				if try < writeTries && c.Connected() && m.held() {
-					c.finish(m, try+1, done)
-					return
-				}
+func (c *Client) finish(m *Message, try int, report func(Finish)) {
+	c.deletes.start(&deletion{c: c, m: m, try: try, report: report})
+}
+
+// deletion is one try to delete a message, and who waits for it.
+type deletion struct {
+	c      *Client
+	m      *Message
+	try    int
+	report func(Finish)
+}
+
+// subject implements exchange.
+func (d *deletion) subject() string {
+	if s := d.m.Lane.remove; s != "" {
+		return s
+	}
+	return deletePrefix + d.m.Lane.stream // of a message that was not taken from a lane
+}
+
+// still implements exchange.
+func (d *deletion) still() bool { return d.m.held() }
+
+// send implements exchange.
+func (d *deletion) send(nc *nats.Conn, reply string, scratch []byte) ([]byte, error) {
+	scratch = appendDelete(scratch, d.m.Seq)
+	return scratch, nc.PublishRequest(d.subject(), reply, scratch)
+}
+
+// done implements exchange.
+func (d *deletion) done(answer *nats.Msg, err error) {
+	c, m := d.c, d.m
+	if err != nil {
+		if errors.Is(err, ErrOutcomeUnknown) {
+			m.doubt()
+			if d.try < writeTries && c.Connected() && m.held() {
+				c.finish(m, d.try+1, d.report)
+				return
 			}
-			c.metrics.DeletesUnknown.Add(1)
-			done(FinishUnknown)
-			return
 		}
-		result := c.deleted(answer)
-		if result == AlreadyFinished && m.doubtful() {
-			result = Finished // it was us, in a try that was not answered
-		}
-		if result != FinishUnknown {
-			c.holds.finish(m)
-			c.forgetAttempts(m)
-		}
-		done(result)
-	})
+		c.metrics.DeletesUnknown.Add(1)
+		d.report(FinishUnknown)
+		return
+	}
+	result := c.deleted(answer)
+	if result == AlreadyFinished && m.doubtful() {
+		result = Finished // it was us, in a try that was not answered
+	}
+	if result != FinishUnknown {
+		c.holds.finish(m)
+		c.forgetAttempts(m)
+	}
+	d.report(result)
 }
 
 var successMark = []byte(`"success":true`)

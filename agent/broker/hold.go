@@ -56,7 +56,10 @@ func (h *holds) renew(m *Message) bool {
 
 // take begins to hold m.
 func (h *holds) take(m *Message) {
-	m.hold = &hold{holds: h, key: attemptKey{m.Queue, m.Seq}, lane: m.Lane}
+	if m.hold, m.own = m.own, nil; m.hold == nil {
+		m.hold = new(hold)
+	}
+	m.hold.holds, m.hold.key, m.hold.lane = h, attemptKey{m.Queue, m.Seq}, m.Lane
 	m.hold.newest.Store(m)
 	m.Lane.InHand.Add(1)
 	h.mu.Lock()

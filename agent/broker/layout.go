@@ -121,6 +121,7 @@ type Lane struct {
 	name    string
 	filters []string
 	next    string // the subject that asks for messages
+	remove  string // the subject that deletes one
 }
 
 // Queue is the queue that the lane belongs to.
@@ -151,5 +152,6 @@ func (n Names) lane(layout Layout, a Address) *Lane {
 		l.filters = append(l.filters, prefix+defaultClass+"."+token)
 	}
 	l.next = "$JS.API.CONSUMER.MSG.NEXT." + l.stream + "." + l.name
+	l.remove = deletePrefix + l.stream
 	return l
 }

@@ -38,6 +38,7 @@ type Message struct {
 	delivered uint64    // how often this lane's consumer has delivered it
 	cseq      uint64    // its number in this lane's consumer
 	hold      *hold     // nil for a message that was not admitted
+	own       *hold     // memory for its hold, until it is needed
 	heldUntil time.Time // when it may be delivered, if it was not admitted for that
 	bytes     int64     // of its subject, headers and payload, as they are stored
 	headed    bool      // it is stored with headers

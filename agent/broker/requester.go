@@ -21,24 +21,54 @@ type requester struct {
 
 	mu      sync.Mutex
 	serial  uint64
-	flight  map[uint64]*call
-	queue   []*call // not sent yet, in order
+	flight  map[uint64]call
+	queue   []exchange // not sent yet, in order
 	sweeper *time.Timer
 	closed  bool
+	scratch []byte // for bodies: sending copies them
 }
 
-type call struct {
-	msg      *nats.Msg
-	deadline time.Time
-	refused  error       // why there will be no answer, if there is none until the deadline
-	still    func() bool // nil, or whether it may still be sent when its turn has come
+// exchange is a request and what becomes of it. Deletes, of which there is one for each message, are exchanges of their own
+// kind, because they need less memory than a message and functions; see deletion.
+type exchange interface {
+	// subject is where it is sent to.
+	subject() string
+	// still tells whether it may be sent, now that its turn has come. It must be fast, and not call the requester.
+	still() bool
+	// send sends the request. It may use scratch for what is not needed afterwards, and returns it, grown or not.
+	send(nc *nats.Conn, reply string, scratch []byte) ([]byte, error)
 	// done gets the answer, or the reason why there is none: ErrUnavailable when nothing was sent or nobody was there,
 	// ErrOutcomeUnknown when it was sent and not answered. It must not block.
-	done func(answer *nats.Msg, err error)
+	done(answer *nats.Msg, err error)
 }
 
+// call is an exchange in flight.
+type call struct {
+	exchange
+	deadline time.Time
+	refused  error // why there will be no answer, if there is none until the deadline
+}
+
+// request is the exchange of any message.
+type request struct {
+	msg    *nats.Msg
+	may    func() bool // nil: it may
+	report func(answer *nats.Msg, err error)
+}
+
+func (q *request) subject() string { return q.msg.Subject }
+
+func (q *request) still() bool { return q.may == nil || q.may() }
+
+func (q *request) send(nc *nats.Conn, reply string, scratch []byte) ([]byte, error) {
+	q.msg.Reply = reply
+	return scratch, nc.PublishMsg(q.msg)
+}
+
+func (q *request) done(answer *nats.Msg, err error) { q.report(answer, err) }
+
 func newRequester(nc *nats.Conn, limit int, wait time.Duration) (*requester, error) {
-	r := &requester{nc: nc, prefix: nc.NewInbox() + ".", limit: limit, wait: wait, flight: map[uint64]*call{}}
+	r := &requester{nc: nc, prefix: nc.NewInbox() + ".", limit: limit, wait: wait, flight: map[uint64]call{}}
 	sub, err := nc.Subscribe(r.prefix+"*", r.answered)
 	if err != nil {
 		return nil, err
@@ -54,48 +84,54 @@ func (r *requester) do(m *nats.Msg, done func(*nats.Msg, error)) { r.doWhile(nil
 // doWhile is do, for what may only be sent as long as still says so: what waits for its turn can wait for long. It must be
 // fast, and not call the requester.
 func (r *requester) doWhile(still func() bool, m *nats.Msg, done func(*nats.Msg, error)) {
-	c := &call{msg: m, still: still, done: done}
+	r.start(&request{msg: m, may: still, report: done})
+}
+
+// start sends x, or queues it.
+func (r *requester) start(x exchange) {
 	r.mu.Lock()
 	if r.closed {
 		r.mu.Unlock()
-		done(nil, ErrClosed)
+		x.done(nil, ErrClosed)
 		return
 	}
 	if len(r.flight) >= r.limit {
-		r.queue = append(r.queue, c)
+		r.queue = append(r.queue, x)
 		r.mu.Unlock()
 		return
 	}
-	failed := r.sendLocked(c)
+	sent := r.sendLocked(x)
 	r.mu.Unlock()
-	fail(failed)
+	if !sent {
+		x.done(nil, ErrUnavailable)
+	}
 }
 
-// sendLocked puts c in flight. It returns c when it could not be sent, or may not be any more. (Publishing into nats.go's buffer does not wait for
-// the network; it is the one call made under the lock.)
-func (r *requester) sendLocked(c *call) *call {
-	if c.still != nil && !c.still() {
-		return c
+// sendLocked puts x in flight. It is false when x could not be sent, or may not be any more. (Publishing into nats.go's buffer
+// does not wait for the network; it is the one call made under the lock.)
+func (r *requester) sendLocked(x exchange) (sent bool) {
+	if !x.still() {
+		return false
 	}
 	r.serial++
 	id := r.serial
-	c.msg.Reply = r.prefix + strconv.FormatUint(id, 36)
-	c.deadline = time.Now().Add(r.wait)
-	if err := r.nc.PublishMsg(c.msg); err != nil {
-		return c
+	deadline := time.Now().Add(r.wait)
+	r.scratch = append(r.scratch[:0], r.prefix...)
+	reply := string(strconv.AppendUint(r.scratch, id, 36))
+	var err error
+	if r.scratch, err = x.send(r.nc, reply, r.scratch[:0]); err != nil {
+		return false
 	}
-	r.flight[id] = c
+	r.flight[id] = call{exchange: x, deadline: deadline}
 	if r.sweeper == nil {
 		r.sweeper = time.AfterFunc(r.wait, r.expire)
 	}
-	return nil
+	return true
 }
 
-func fail(calls ...*call) {
-	for _, c := range calls {
-		if c != nil {
-			c.done(nil, ErrUnavailable)
-		}
+func fail(unsent []exchange) {
+	for _, x := range unsent {
+		x.done(nil, ErrUnavailable)
 	}
 }
 
@@ -105,12 +141,12 @@ func (r *requester) answered(m *nats.Msg) {
 		return
 	}
 	r.mu.Lock()
-	c := r.flight[id]
+	c, open := r.flight[id]
 	delete(r.flight, id)
 	failed := r.refillLocked()
 	r.mu.Unlock()
-	fail(failed...)
-	if c == nil {
+	fail(failed)
+	if !open {
 		return // answered after it was given up
 	}
 	if len(m.Data) == 0 && m.Header.Get("Status") == "503" {
@@ -121,13 +157,13 @@ func (r *requester) answered(m *nats.Msg) {
 }
 
 // refillLocked sends what waits while there is room, and returns what could not be sent.
-func (r *requester) refillLocked() (failed []*call) {
+func (r *requester) refillLocked() (failed []exchange) {
 	for len(r.queue) > 0 && len(r.flight) < r.limit {
-		c := r.queue[0]
+		x := r.queue[0]
 		r.queue[0] = nil
 		r.queue = r.queue[1:]
-		if f := r.sendLocked(c); f != nil {
-			failed = append(failed, f)
+		if !r.sendLocked(x) {
+			failed = append(failed, x)
 		}
 	}
 	if len(r.queue) == 0 {
@@ -139,7 +175,7 @@ func (r *requester) refillLocked() (failed []*call) {
 // expire gives up calls that were not answered in time.
 func (r *requester) expire() {
 	now := time.Now()
-	var late []*call
+	var late []call
 	r.mu.Lock()
 	next := time.Duration(0)
 	for id, c := range r.flight {
@@ -160,7 +196,7 @@ func (r *requester) expire() {
 	for _, c := range late {
 		c.done(nil, cmp.Or(c.refused, ErrOutcomeUnknown))
 	}
-	fail(failed...)
+	fail(failed)
 }
 
 // refused gives up, in a moment, the calls that this identity may not make: nothing comes of them.
@@ -168,9 +204,10 @@ func (r *requester) refused(e *NotPermittedError) {
 	soon := time.Now().Add(denialGrace)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, c := range r.flight { // each by itself
-		if c.msg.Subject == e.Subject && c.deadline.After(soon) {
+	for id, c := range r.flight { // each by itself
+		if c.subject() == e.Subject && c.deadline.After(soon) {
 			c.deadline, c.refused = soon, e
+			r.flight[id] = c
 		}
 	}
 	if r.sweeper != nil && !r.closed {
@@ -182,12 +219,12 @@ func (r *requester) refused(e *NotPermittedError) {
 func (r *requester) disconnected() {
 	r.mu.Lock()
 	flight, queued := r.flight, r.queue
-	r.flight, r.queue = map[uint64]*call{}, nil
+	r.flight, r.queue = map[uint64]call{}, nil
 	r.mu.Unlock()
 	for _, c := range flight {
 		c.done(nil, ErrOutcomeUnknown)
 	}
-	fail(queued...)
+	fail(queued)
 }
 
 // close gives everything up and refuses what comes later.
