@@ -17,9 +17,11 @@ type attempts struct {
 	c     *Client
 	count atomic.Int64 // records held, for a quick "none"
 
-	mu      sync.Mutex
-	records map[attemptKey]attempt
-	tidy    map[string]time.Time // by queue: when its records are looked through next
+	mu        sync.Mutex
+	records   map[attemptKey]attempt
+	unwritten map[attemptKey]unwritten // of these, what the bucket does not have yet
+	flushing  bool                     // one of them is being written
+	tidy      map[string]time.Time     // by queue: when its records are looked through next
 	// returned is told of every record: the message waits in a lane again from its not-before time on.
 	returned []func(queue, class, key string, at time.Time)
 }
@@ -48,7 +50,7 @@ const attemptsPrefix = "attempts."
 const maxReason = 1024
 
 func newAttempts(c *Client) *attempts {
-	return &attempts{c: c, records: map[attemptKey]attempt{}, tidy: map[string]time.Time{}}
+	return &attempts{c: c, records: map[attemptKey]attempt{}, unwritten: map[attemptKey]unwritten{}, tidy: map[string]time.Time{}}
 }
 
 func (k attemptKey) String() string {
@@ -72,6 +74,7 @@ func (a *attempts) apply(e Entry) {
 		return // not ours
 	}
 	a.mu.Lock()
+	delete(a.unwritten, key) // the bucket knows better
 	if e.Deleted {
 		delete(a.records, key)
 	} else {

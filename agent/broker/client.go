@@ -250,6 +250,7 @@ func (c *Client) changed(nc *nats.Conn, up bool) {
 	}
 	if up {
 		c.log.Info("connected to NATS", "server", nc.ConnectedServerName(), "version", nc.ConnectedServerVersion())
+		c.attempts.flush()
 	} else {
 		if !nc.IsClosed() {
 			c.log.Warn("the connection to NATS is gone; trying again until it is back")

@@ -55,9 +55,9 @@ func (c *Client) Extend(m *Message) { _ = c.nc.Publish(m.handle().reply, inProgr
 // then on gets it ahead of new messages. done gets an error when JetStream did not confirm; the message is given back all
 // the same, at the latest after its acknowledgement wait.
 //
-// A record that cannot be kept is no error: the message has gone back, and whoever were told otherwise would go on with
-// what somebody else has. Its lane's consumer then knows, as long as it lives, how often it was delivered and for how long
-// it is to wait.
+// A record that cannot be written is no error: the message has gone back, and whoever were told otherwise would go on with
+// what somebody else has. This agent remembers it, and writes it when NATS answers again. To other agents the lane's
+// consumer tells until then, as long as it lives, how often the message was delivered and for how long it is to wait.
 //
 // A message of a tenure that is over is only let go: it is the next holder's, as are its records.
 func (c *Client) Return(m *Message, r Return, done func(error)) {
@@ -77,8 +77,8 @@ func (c *Client) Return(m *Message, r Return, done func(error)) {
 	})
 }
 
-// keep writes a record, again while its outcome is unknown, and goes on. It is not written again when the message's tenure
-// is over: the next holder may have written a newer one.
+// keep writes a record, again while its outcome is unknown, and goes on; what cannot be written is kept for later. It is
+// not written again when the message's tenure is over: the next holder may have written a newer one.
 func (c *Client) keep(m *Message, record []byte, try int, then func()) {
 	c.bucket.Put(attemptKey{m.Queue, m.Seq}.String(), record, func(_ uint64, err error) {
 		if errors.Is(err, ErrOutcomeUnknown) && try < writeTries && c.Connected() && m.held() {
@@ -86,7 +86,10 @@ func (c *Client) keep(m *Message, record []byte, try int, then func()) {
 			return
 		}
 		if err != nil && !errors.Is(err, ErrClosed) {
-			c.seldom.warn("the attempts of a returned message could not be kept", "queue", m.Queue, "seq", m.Seq, "error", err)
+			c.seldom.warn("the attempts of a returned message could not be written; trying again", "queue", m.Queue, "seq", m.Seq, "error", err)
+			if m.held() {
+				c.attempts.later(attemptKey{m.Queue, m.Seq}, record)
+			}
 		}
 		then()
 	})
@@ -237,6 +240,8 @@ func (c *Client) readDeleted(answer *nats.Msg) Finish {
 // forgetAttempts removes the record of a message that is finished.
 func (c *Client) forgetAttempts(m *Message) {
 	if _, ok := c.attempts.lookup(m.Queue, m.Seq); ok {
-		c.bucket.Delete(attemptKey{m.Queue, m.Seq}.String(), func(uint64, error) {})
+		key := attemptKey{m.Queue, m.Seq}
+		c.attempts.forgetUnwritten(key)
+		c.bucket.Delete(key.String(), func(uint64, error) {}) // also then: a write that was not answered can have been done
 	}
 }

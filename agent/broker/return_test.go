@@ -181,6 +181,51 @@ func TestReturnThroughARestart(t *testing.T) {
 	}
 }
 
+// What is given back while the server is away counts, and waits, all the same: for this agent at once, and for others as
+// soon as the server is there again.
+func TestReturnWhileTheServerIsAway(t *testing.T) {
+	s := newOutside(t)
+	r := s.rig(nil)
+	a := r.asker()
+	lane := a.at(0, "a")
+	for _, data := range []string{"here", "delayed", "finished", "elsewhere"} {
+		r.publish(0, "a", data)
+	}
+	got := a.take(lane, 4)
+	s.stop()
+	at := time.Now().Add(2 * time.Second)
+	for i, m := range got {
+		how := Return{Counts: AnAttempt, Reason: "boom"}
+		if i == 1 {
+			how.NotBefore = at
+		}
+		done := make(chan error, 1)
+		r.Return(m, how, func(err error) { done <- err })
+		wait(t, done, "the return")
+	}
+	s.start()
+	r.reconnected()
+	for _, data := range []string{"here", "finished"} {
+		m := a.take(lane, 1)[0]
+		if string(m.Data) != data || m.Attempt != 2 {
+			t.Errorf("%s came as attempt %d, want %s as the second", m.Data, m.Attempt, data)
+		}
+		r.finished(m)
+	}
+	until(t, "the records that are left are in the bucket", func() bool {
+		r.attempts.flush()
+		return r.hasRecord(got[1].Seq) && r.hasRecord(got[3].Seq) && r.attempts.count.Load() == 2 && !r.hasRecord(got[0].Seq) && !r.hasRecord(got[2].Seq)
+	})
+	b := s.rig(nil).asker()
+	if m := b.take(lane, 1)[0]; string(m.Data) != "elsewhere" || m.Attempt != 2 {
+		t.Errorf("to another agent came %s, attempt %d", m.Data, m.Attempt)
+	}
+	m := b.take(lane, 1)[0]
+	if early := time.Until(at); early > 0 || string(m.Data) != "delayed" || m.Attempt != 2 {
+		t.Errorf("%s came as attempt %d, %v too early", m.Data, m.Attempt, early)
+	}
+}
+
 // Records last as long as their messages, and cost nothing for messages that never failed.
 func TestAttemptsForgotten(t *testing.T) {
 	r := newRig(t, nil)

@@ -57,7 +57,8 @@ type Stats struct {
 //
 // The cost grows with the number of (level, key) pairs that hold messages, about 2 ms per thousand, and with the number
 // of lanes, of which it reads at most 16,384; add one read per level, at most 101. It does not grow with the number of
-// messages. It blocks until it is done or ctx ends. Errors wrap [ErrStreamMissing] or [ErrUnavailable].
+// messages. It blocks until it is done, ctx
+// ends, or one of its requests is not answered within 6 s. Errors wrap [ErrStreamMissing] or [ErrUnavailable].
 func (c *Client) Stats(ctx context.Context, layout Layout, keys int) (Stats, error) {
 	info, err := c.subjects(ctx, layout.Queue)
 	if err != nil {

@@ -1,10 +1,14 @@
 package broker
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"testing"
 	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
 
 	"github.com/fairlead/fairlead/config"
 )
@@ -157,4 +161,25 @@ func TestStatsLanes(t *testing.T) {
 	if _, err := r.Stats(within(t), NewLayout(definition(func(q *config.Queue) { q.Name = "missing" })), 1); !errors.Is(err, ErrStreamMissing) {
 		t.Errorf("no stream: %v", err)
 	}
+}
+
+// A server that does not answer is told as away: whoever asks does not wait for ever.
+func TestStatsOfASilentServer(t *testing.T) {
+	t.Parallel() // it waits for seconds
+	s := newOutside(t, func(o *server.Options) { o.JetStream = false })
+	c := connect(t, config.NATS{URLs: []string{s.url()}, Prefix: "fl"})
+	asked := make(chan struct{}, 10)
+	if _, err := c.nc.Subscribe("$JS.API.>", func(*nats.Msg) { asked <- struct{}{} }); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.nc.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	_, err := c.Stats(ctx, NewLayout(definition(nil)), 10)
+	if !errors.Is(err, ErrUnavailable) || ctx.Err() != nil {
+		t.Errorf("Stats: %v", err)
+	}
+	wait(t, asked, "the request")
 }

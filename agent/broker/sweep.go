@@ -37,6 +37,7 @@ func (c *Client) Sweep(ctx context.Context, layout Layout) (Sweep, error) {
 		return Sweep{}, err
 	}
 	s := Sweep{Took: time.Since(start)}
+	c.attempts.flush()
 	for _, key := range c.attempts.leftovers(layout.Queue, info.State.FirstSeq, time.Now()) {
 		c.bucket.Delete(key.String(), func(uint64, error) {}) // if that fails, the next time
 	}
@@ -123,6 +124,8 @@ func (c *Client) infoUnder(ctx context.Context, stream, filter string, offset in
 	if err != nil {
 		return nil, fmt.Errorf("broker: %w", err)
 	}
+	ctx, cancel := context.WithTimeout(ctx, listWait)
+	defer cancel()
 	m := &nats.Msg{Subject: "$JS.API.STREAM.INFO." + stream, Data: body}
 	answer, err := permitted(ctx, c, m.Subject, func(ctx context.Context) (*nats.Msg, error) { return c.nc.RequestMsgWithContext(ctx, m) })
 	if err != nil {

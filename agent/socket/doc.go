@@ -34,7 +34,7 @@
 //
 //   - What cannot be read as HTTP at all is answered by net/http in its own words.
 //   - An answer counts as written when the kernel has taken it. An app that dies before it reads it costs an attempt.
-//   - A client that half-closes its connection while a pull waits has gone away. What it asked to be stored or settled
-//     before that is done.
+//   - A client that half-closes its connection while a pull waits counts as gone, and is told so. What it asked to be
+//     stored or settled before that is done.
 //   - With several allowed groups, only a peer's primary group is looked at.
 package socket

@@ -111,9 +111,11 @@ func (x *exchange) fail(err error) {
 	var e *api.Error
 	if !errors.As(err, &e) {
 		if x.r.Context().Err() != nil && x.base.Err() == nil {
-			return // the client is gone
+			// The client is gone, or has closed its half of the connection, which looks the same: who still listens is told.
+			e = badRequest("the connection was closed from your side while the call waited: keep it open until the answer has come")
+		} else {
+			e = x.unexpected(err)
 		}
-		e = x.unexpected(err)
 	}
 	status := e.Code.HTTPStatus()
 	h := x.w.Header()

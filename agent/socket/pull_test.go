@@ -266,6 +266,29 @@ func TestClientLeavesBeforeTheAnswer(t *testing.T) {
 	})
 }
 
+// A client that half-closed its connection while its pull waits does not get an empty 200 for an answer.
+func TestHalfClosedPullIsTold(t *testing.T) {
+	r := newRig(t)
+	r.take = func(ctx context.Context, _ string, _ dispatch.Request) ([]*broker.Message, delivery.Owner, error) {
+		<-ctx.Done()
+		return nil, nil, ctx.Err()
+	}
+	c := r.dial()
+	defer c.Close()
+	fmt.Fprintf(c, "POST %s?wait=60s HTTP/1.1\r\nHost: x\r\n\r\n", pullPath)
+	if err := c.(interface{ CloseWrite() error }).CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	res, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	if text, _ := io.ReadAll(res.Body); res.StatusCode != 400 || !strings.Contains(string(text), `"code":"bad_request"`) {
+		t.Errorf("%d %s", res.StatusCode, text)
+	}
+}
+
 func testClientLeaves(t *testing.T, leave func(net.Conn) error) {
 	r := newRig(t)
 	ended := make(chan struct{})
