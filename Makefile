@@ -2,7 +2,7 @@
 .DEFAULT_GOAL := help
 GOLANGCI := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 
-.PHONY: help build run demo docs test short race fuzz lint bench deploy ci clean
+.PHONY: help build run demo docs test short race fuzz faults lint bench deploy ci clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -30,6 +30,9 @@ race: ## the race detector
 
 fuzz: ## every fuzz target for 30 seconds
 	./.ci/fuzz 30s
+
+faults: ## every fault that is to be survived, with a table; takes long
+	go run ./integration/faults
 
 lint: ## golangci-lint, built from source the first time
 	go run $(GOLANGCI) run ./...

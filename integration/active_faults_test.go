@@ -132,6 +132,7 @@ func TestTheBucketIsDeleted(t *testing.T) {
 	for round := range 2 {
 		holder, others := rolesOf(t, a, b)
 		holder.came(log.Now())
+		injected(t, "deleted", "bucket")
 		if err := js.DeleteKeyValue(t.Context(), "fairlead"); err != nil {
 			t.Fatal(err)
 		}

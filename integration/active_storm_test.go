@@ -187,6 +187,7 @@ func (s *storm) step() {
 		if err != nil {
 			s.t.Fatal(err)
 		}
+		injected(s.t, "deleted", "bucket")
 		if err := js.DeleteKeyValue(s.t.Context(), "fairlead"); err != nil {
 			s.t.Fatal(err)
 		}

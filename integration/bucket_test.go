@@ -23,6 +23,7 @@ func TestAgentsFindEachOtherInANewBucket(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	injected(t, "deleted", "bucket")
 	if err := js.DeleteKeyValue(t.Context(), "fairlead"); err != nil {
 		t.Fatal(err)
 	}

@@ -131,6 +131,7 @@ func TestHostileCompressedPayloadsAreNotDelivered(t *testing.T) {
 	publish := server.publisher()
 	bomb := gzipped(t, strings.Repeat("\x00", 200<<20))
 	for range 3 {
+		injected(t, "bomb", "200 MiB of zeros")
 		publish("fl.q.jobs.p0._", bomb, "Content-Encoding", "gzip")
 		publish("fl.q.plain.p0._", gzipped(t, strings.Repeat("a", 64<<10+1)), "Content-Encoding", "gzip")
 		publish("fl.q.plain.p0._", "no gzip at all", "Content-Encoding", "gzip")

@@ -101,6 +101,7 @@ func TestHostileFiles(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			injected(t, "hostile file", name)
 			said := rejected(t, name, text)
 			if !strings.Contains(said, name) {
 				t.Errorf("the file is not named: %q", tail(said))

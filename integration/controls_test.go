@@ -404,6 +404,7 @@ func TestANewBucketHasNoPauses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	injected(t, "deleted", "bucket")
 	if err := js.DeleteKeyValue(t.Context(), "fairlead"); err != nil {
 		t.Fatal(err)
 	}

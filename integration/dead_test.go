@@ -412,6 +412,7 @@ func TestTheDeadLetterStreamIsDeletedUnderneath(t *testing.T) {
 		}
 		return s.CachedInfo().Config
 	}()
+	injected(t, "deleted", "stream of dead letters")
 	if err := js.DeleteStream(t.Context(), "FL_DEAD_jobs"); err != nil {
 		t.Fatal(err)
 	}

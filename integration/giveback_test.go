@@ -31,6 +31,7 @@ func TestASessionThatEndsGivesEverythingBack(t *testing.T) {
 		t.Fatalf("%q came although everything is in flight", data(got))
 	}
 	dropped := time.Now()
+	injected(t, "app crash", "a session with 1000 in flight")
 	session.close()
 	first := other.pull(1, patience)
 	if took := time.Since(dropped); len(first) != 1 || took > time.Second {
@@ -44,6 +45,7 @@ func TestASessionThatEndsGivesEverythingBack(t *testing.T) {
 		}
 	}
 	other.empty()
+	verdict(t, "S5 S6", len(again) == n, "%d returned at once and redelivered, each once", len(again))
 	if s := a.say(held[0], api.Settlement{Result: api.Ack}); s == api.StatusOK {
 		t.Errorf("an ack of the session that ended: %s", s)
 	}

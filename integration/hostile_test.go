@@ -52,6 +52,7 @@ func TestHostileKeysComeBackOrAreRefused(t *testing.T) {
 	app := a.app("main")
 	for i, key := range hostileKeys {
 		payload := fmt.Sprintf("message %d", i)
+		injected(t, "hostile key", fmt.Sprintf("%.40q", key))
 		_, refused := a.tryPublish("jobs", payload, api.HeaderKey, url.PathEscape(key))
 		if !usable(key) {
 			if refused == nil || refused.Code != api.CodeInvalidKey {
@@ -143,6 +144,7 @@ func TestHostileWeightsAreRefused(t *testing.T) {
 	t.Parallel()
 	a := startAgent(t, settings{yaml: fairQueue})
 	for _, weight := range []string{"0", "-1", "NaN", "Inf", "-Inf", "1e-9", "1e9", "abc", "1000.1", "0.0001", "1,5", "0x10", "1 2"} {
+		injected(t, "hostile weight", weight)
 		if _, refused := a.tryPublish("jobs", "x", api.HeaderWeight, weight); refused == nil || refused.Code != api.CodeInvalidWeight {
 			t.Errorf("weight %s: %v, want %s", weight, refused, api.CodeInvalidWeight)
 		}
@@ -213,6 +215,7 @@ func TestMalformedRequestsDisturbNobody(t *testing.T) {
 			t.Fatal(err)
 		}
 		_ = conn.SetDeadline(time.Now().Add(patience))
+		injected(t, "malformed request", fmt.Sprintf("%.40q", c))
 		_, _ = io.WriteString(conn, c)
 		_ = conn.(*net.UnixConn).CloseWrite()
 		answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
@@ -242,6 +245,7 @@ func TestFiveHundredIdleConnections(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer conn.Close()
+		injected(t, "silent connection", "")
 	}
 	a.publish("jobs", "fine")
 	a.app("main").take(1, 1)

@@ -24,8 +24,9 @@ type link struct {
 }
 
 type linkState struct {
-	toServer, toAgent bool // what goes there is held up
-	refused           bool // no new connections
+	toServer, toAgent bool          // what goes there is held up
+	refused           bool          // no new connections
+	delay             time.Duration // of everything that passes, each way
 }
 
 // link opens a network to the server.
@@ -124,6 +125,7 @@ func (l *link) pipe(from, to net.Conn, held func(linkState) bool) {
 	buffer := make([]byte, 64<<10)
 	for {
 		n, err := from.Read(buffer)
+		time.Sleep(l.slowness()) // what the network needs
 		for l.heldUp(held) {
 		}
 		if n > 0 {
@@ -135,6 +137,12 @@ func (l *link) pipe(from, to net.Conn, held func(linkState) bool) {
 			return
 		}
 	}
+}
+
+func (l *link) slowness() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.state.delay
 }
 
 // heldUp waits for a change while there is something in the way, and tells whether to look again.

@@ -19,6 +19,7 @@ func TestADeepBacklogCostsNothingAtTheStart(t *testing.T) {
 		func(i int) string {
 			return fmt.Sprintf("message %d of a backlog, with some more text to be a payload", i)
 		})
+	injected(t, "backlog", fmt.Sprint(n, " messages"))
 	began := time.Now()
 	a := startAgent(t, s)
 	app := a.app("main")
@@ -36,6 +37,7 @@ func TestADeepBacklogCostsNothingAtTheStart(t *testing.T) {
 	app.take(2000, 64)
 	resident := residentMiB(t, a)
 	t.Logf("first delivery after %v, %d MiB resident", took, resident)
+	verdict(t, "S8", resident < 100, "first delivery of %d waiting after %v, %d MiB resident", n, took.Round(time.Millisecond), resident)
 	if resident >= 100 {
 		t.Errorf("%d MiB resident, want less than 100", resident)
 	}
@@ -71,6 +73,7 @@ func TestTenThousandTenants(t *testing.T) {
 	const tenants = 10_000
 	server.flood(2*tenants, func(i int) string { return fmt.Sprintf("fl.q.jobs.p1.tenant%d", i%tenants) },
 		func(i int) string { return fmt.Sprint(i) })
+	injected(t, "backlog", fmt.Sprint(tenants, " tenants"))
 	a := startAgent(t, s)
 	app := a.app("main")
 	began := time.Now()

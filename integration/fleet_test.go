@@ -1,0 +1,137 @@
+package integration
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/fairlead/fairlead/agent/api"
+	"github.com/fairlead/fairlead/integration/history"
+)
+
+const (
+	clusterTTL = 6 * time.Second
+	// takeover is how long nobody may work on a queue after a server of the cluster was killed: an election takes six to
+	// seven seconds, and nobody can take over a lease before it is over.
+	takeover = clusterTTL + 15*time.Second
+	// recovery is the time within which everything is as it was, once all servers are there again.
+	recovery = 30 * time.Second
+)
+
+// fleetSettings is an agent with a queue that all share and one with a single active consumer.
+func fleetSettings(url, id string, replicas int) settings {
+	return settings{id: id, nats: url, yaml: fmt.Sprintf(`
+coordination: {heartbeat_interval: 500ms, stale_after: 3s, lease_ttl: %v}
+queues:
+  - {name: fair, priority_levels: 3, fair_share: true, ack_wait: 6s, retry: {max_attempts: 0}, storage: {replicas: %[2]d}}
+  - {name: jobs, single_active_consumer: true, ack_wait: 6s, retry: {max_attempts: 0}, storage: {replicas: %[2]d}}
+capsules:
+  - {name: main, queues: [jobs], concurrency: 10}
+  - {name: pool, queues: [fair], concurrency: 100}
+`, clusterTTL, replicas)}
+}
+
+// fleet is agents on one server or a cluster, the apps beside them, and publishers into both queues.
+type fleet struct {
+	t       *testing.T
+	server  *natsServer
+	log     *history.Log
+	members []*member
+	links   []*link // one for each member, unless the server is a cluster
+	fair    *traffic
+	jobs    *traffic
+}
+
+// startFleet starts n agents with apps, and the publishers.
+func startFleet(t *testing.T, server *natsServer, n, replicas int) *fleet {
+	t.Helper()
+	f := &fleet{t: t, server: server, log: history.New()}
+	for i := range n {
+		url := server.url
+		if replicas == 1 {
+			f.links = append(f.links, server.link(t))
+			url = f.links[i].url
+		}
+		m := join(t, f.log, fleetSettings(url, fmt.Sprint("agent", i), replicas), mixed(uint64(i), "main", "orders"))
+		m.pool = func(m *member) (all []*worker) {
+			for j := range 4 {
+				all = append(all, m.work(f.log, mixed(uint64(100+10*i+j), "pool", fmt.Sprint("pool", j))))
+			}
+			return all
+		}
+		m.staff()
+		f.members = append(f.members, m)
+	}
+	f.fair = publishTo(t, f.log, "fair", 7, 10*time.Millisecond, f.members...)
+	f.jobs = publishTo(t, f.log, "jobs", 0, 25*time.Millisecond, f.members...)
+	return f
+}
+
+// mixed handles most messages in a few milliseconds; some fail once or twice.
+func mixed(seed uint64, capsule, name string) habits {
+	rng := rand.New(rand.NewPCG(seed, 3))
+	return habits{name: name, capsule: capsule, handle: func(ctx context.Context, d api.Delivery) api.Settlement {
+		select {
+		case <-time.After(time.Duration(rng.Int64N(int64(10 * time.Millisecond)))):
+		case <-ctx.Done():
+		}
+		if d.Attempt < 3 && rng.IntN(50) == 0 {
+			return api.Settlement{Result: api.Nack, Delay: "200ms"}
+		}
+		return api.Settlement{Result: api.Ack}
+	}}
+}
+
+// goesOn waits until apps of both queues had something after a time.
+func (f *fleet) goesOn(since time.Duration, within time.Duration) (fair, jobs time.Duration) {
+	f.t.Helper()
+	eventually(f.t, "work goes on in both queues", within, func() bool {
+		fair, jobs = 0, 0
+		for _, h := range f.log.History().Hands {
+			switch {
+			case h.Got <= since:
+			case h.Queue == "fair" && fair == 0:
+				fair = h.Got - since
+			case h.Queue == "jobs" && jobs == 0:
+				jobs = h.Got - since
+			}
+		}
+		return fair > 0 && jobs > 0
+	})
+	return fair, jobs
+}
+
+// unfinished is how many stored messages nobody has acked.
+func (f *fleet) unfinished() int {
+	h := f.log.History()
+	return len(h.Stored) - h.Finished()
+}
+
+// end stops the traffic, waits until everything is handled, and judges the record.
+func (f *fleet) end() {
+	f.t.Helper()
+	f.fair.stop()
+	f.jobs.stop()
+	eventually(f.t, "everything is handled", 2*patience, func() bool { return f.unfinished() == 0 })
+	for _, m := range f.members {
+		m.leave()
+	}
+	ending := history.Ending{Left: append(f.server.left("FL_Q_fair"), f.server.left("FL_Q_jobs")...)}
+	h := f.log.History()
+	judged(f.t, h, "S1 S3 S4 S5 S6 S10", h.Of("jobs").Judge(ending))
+	judged(f.t, h, "S5 S6", h.Of("fair").JudgeShared(ending))
+	repeated, touched := h.Of("fair").Repeated(), h.Of("fair").Touched()
+	verdict(f.t, "S6", repeated <= touched, "%d of %d hand-overs were repetitions, %d were in flight when lanes were made again", repeated, len(h.Hands), touched)
+	f.t.Logf("publishers were told %v and %v otherwise", f.fair.refusals(), f.jobs.refusals())
+}
+
+// seed is what chance begins with: FAIRLEAD_SEED, or 1.
+func seed() (n uint64) {
+	if _, err := fmt.Sscan(os.Getenv("FAIRLEAD_SEED"), &n); err != nil {
+		return 1
+	}
+	return n
+}
