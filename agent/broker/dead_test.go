@@ -224,7 +224,7 @@ func TestALateSecondMove(t *testing.T) {
 	for i, takeOut := range []bool{false, true} {
 		r.publish(0, "a", "x")
 		m := a.take(a.at(0, "a"), 1)[0]
-		late := &Message{Queue: m.Queue, Seq: m.Seq, Lane: m.Lane, raw: m.raw}
+		late := &Message{Queue: m.Queue, Seq: m.Seq, Key: m.Key, Lane: m.Lane, raw: m.raw}
 		if f, err := r.bury(m, Burial{DeadRejected, 1, ""}); f != Finished || err != nil {
 			t.Fatal(f, err)
 		}
@@ -239,6 +239,29 @@ func TestALateSecondMove(t *testing.T) {
 		if n := len(r.dead()); n != 1 {
 			t.Errorf("step %d: %d dead letters, want the first only", i, n)
 		}
+	}
+}
+
+// A second move is refused also by a server that has forgotten the first one's id: there is no window in which to be late.
+func TestASecondMoveIsRefusedWithoutItsID(t *testing.T) {
+	r := newDeadRig(t, nil)
+	a := r.asker()
+	r.publish(0, "a", "x")
+	m := a.take(a.at(0, "a"), 1)[0]
+	late := &Message{Queue: m.Queue, Seq: m.Seq, Key: m.Key, Lane: m.Lane, raw: m.raw}
+	if f, err := r.bury(m, Burial{DeadRejected, 1, ""}); f != Finished || err != nil {
+		t.Fatal(f, err)
+	}
+	letter, err := r.deadLetter(late, Burial{DeadRejected, 1, ""})
+	if err != nil {
+		t.Fatal(err)
+	}
+	letter.Header.Del(headerMsgID)
+	if _, err := r.storeAndWait(within(t), letter); !errors.Is(err, ErrConflict) {
+		t.Errorf("a second dead letter: %v", err)
+	}
+	if n := len(r.dead()); n != 1 {
+		t.Errorf("%d dead letters, want one", n)
 	}
 }
 

@@ -12,8 +12,8 @@ import (
 // statsPages bounds how many pages of lane consumers one call reads. A page holds 256.
 const statsPages = 64
 
-// listWait is how long a list of consumers, or a page of a stream's subjects, may take. In a cluster the server itself waits four seconds for those that do not
-// answer, because their server was killed, and then lists the others.
+// listWait is how long a list of consumers, or a page of a stream's subjects, may take. In a cluster the server itself waits
+// four seconds for consumers that do not answer, because their server was killed, and then lists the others.
 const listWait = 6 * time.Second
 
 // consumerPage is one page of JetStream's list of a stream's consumers.
