@@ -10,6 +10,8 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"github.com/spf13/cobra"
 
+	"github.com/fairlead/fairlead/agent/client"
+	"github.com/fairlead/fairlead/cmd/agent/internal/systemd"
 	"github.com/fairlead/fairlead/config"
 )
 
@@ -82,7 +84,8 @@ type runner struct {
 	options options
 	ready   func() error // called once it runs; may be nil
 
-	reloadLater bool // a reload was asked for before it ran
+	notify      *systemd.Notifier // nil: nobody wants to know
+	reloadLater bool              // a reload was asked for before it ran
 }
 
 func (r *runner) run(ctx context.Context) error {
@@ -92,6 +95,11 @@ func (r *runner) run(ctx context.Context) error {
 		return err
 	}
 	defer r.stopTracing()
+	var err error
+	if r.notify, err = systemd.New(r.app.lookup); err != nil {
+		r.options.logger.Warn("the service manager is not told how the agent is", "error", err)
+	}
+	defer r.notify.Close()
 	agent, err := r.app.agents.New(r.cfg, r.options)
 	if err != nil {
 		return err
@@ -110,6 +118,10 @@ func (r *runner) run(ctx context.Context) error {
 		r.stop(agent)
 		return err
 	}
+	r.notify.Ready(r.serving())
+	watch, unwatch := context.WithCancel(context.WithoutCancel(ctx)) // also while it drains
+	defer unwatch()
+	go r.notify.Watch(watch, r.answers)
 	if r.reloadLater {
 		r.reload(agent)
 	}
@@ -156,8 +168,32 @@ func (r *runner) start(ctx context.Context, agent instance, signals <-chan os.Si
 // terminal was closed.
 func (r *runner) asksToReload(s os.Signal) bool { return s == syscall.SIGHUP && r.path != "" }
 
+// serving is what the service manager shows of a running agent.
+func (r *runner) serving() string {
+	return fmt.Sprintf("serving %s and %s on %s", count(len(r.cfg.Queues), "queue"), count(len(r.cfg.Capsules), "capsule"), r.cfg.Listen.Socket)
+}
+
+// answers tells whether the agent's admin socket answers, for which NATS need not be there.
+func (r *runner) answers(ctx context.Context) bool {
+	c := client.New(r.cfg.Listen.AdminSocket)
+	defer c.Close()
+	_, err := c.Status(ctx)
+	return err == nil
+}
+
 // reload brings the file into force, whole or not at all.
 func (r *runner) reload(agent instance) {
+	r.notify.Reloading()
+	if err := r.takeOver(agent); err != nil {
+		r.options.logger.Error("the file was not reloaded, the old configuration stays", "file", r.path, "error", err)
+		r.notify.Ready(r.serving() + "; the changed file was refused, see the log")
+		return
+	}
+	r.options.logger.Info("reloaded", "file", r.path)
+	r.notify.Ready(r.serving())
+}
+
+func (r *runner) takeOver(agent instance) error {
 	log := r.options.logger
 	cfg, warnings, err := config.Load(r.path)
 	for _, w := range warnings {
@@ -171,16 +207,15 @@ func (r *runner) reload(agent instance) {
 	} else {
 		agent.RefusedReload(err)
 	}
-	if err != nil {
-		log.Error("the file was not reloaded, the old configuration stays", "file", r.path, "error", err)
-		return
+	if err == nil {
+		r.cfg = cfg
 	}
-	r.cfg = cfg
-	log.Info("reloaded", "file", r.path)
+	return err
 }
 
 // drain lets apps settle what they hold, and stops the agent. A second signal stops it at once.
 func (r *runner) drain(agent instance, signals <-chan os.Signal) error {
+	r.notify.Stopping("draining: apps may settle what they hold", r.cfg.Agent.DrainTimeout+2*stopTimeout)
 	// The agent itself gives up after drain_timeout; this is for one that hangs.
 	ctx, cancel := context.WithTimeout(context.Background(), r.cfg.Agent.DrainTimeout+stopTimeout)
 	defer cancel()
