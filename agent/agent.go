@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"net"
 	"sync"
 	"time"
 
@@ -13,10 +14,12 @@ import (
 	"github.com/fairlead/fairlead/agent/api"
 	"github.com/fairlead/fairlead/agent/broker"
 	"github.com/fairlead/fairlead/agent/controls"
+	"github.com/fairlead/fairlead/agent/dashboard"
 	"github.com/fairlead/fairlead/agent/delivery"
 	"github.com/fairlead/fairlead/agent/dispatch"
 	"github.com/fairlead/fairlead/agent/group"
 	"github.com/fairlead/fairlead/agent/metrics"
+	"github.com/fairlead/fairlead/agent/overview"
 	"github.com/fairlead/fairlead/agent/probes"
 	"github.com/fairlead/fairlead/agent/socket"
 	"github.com/fairlead/fairlead/agent/tracing"
@@ -63,6 +66,12 @@ type Agent struct {
 	probesTaken   string         // why there is none although the file asks for the default one; set by Start
 	numbers       *metrics.Metrics
 
+	ledger            overview.Ledger
+	overviews         *overview.Watcher
+	dashboardListener net.Listener      // nil without an address for it
+	dashboard         *dashboard.Server // nil until serve
+	dashboardTaken    string            // why there is none although the file asks for the default one; set by Start
+
 	serving    chan struct{} // closed when the sockets answer
 	applied    sync.Map      // queue name -> config.Queue that the capsules follow
 	drainBegan chan struct{} // closed when nothing more is taken
@@ -89,12 +98,13 @@ func New(cfg *config.Config, o Options) (*Agent, error) {
 		serving: make(chan struct{}), drainBegan: make(chan struct{}), drained: make(chan struct{}), stopped: make(chan struct{}), fatal: make(chan struct{}),
 	}
 	a.numbers = newNumbers(a)
+	a.overviews = overview.NewWatcher(sights{a}, &a.ledger, a.log.Named("overview"))
 	return a, nil
 }
 
 // Start connects, makes or finds streams and bucket, and opens the sockets. It returns when the sockets answer, which they
 // do within a few seconds also when NATS is away. Errors are of this machine: a socket that another agent answers on
-// ([socket.ErrAlreadyRunning]), credentials that cannot be read, a store in use, an address of probes that somebody has ([probes.ErrInUse]). Call it once; after Stop it returns
+// ([socket.ErrAlreadyRunning]), credentials that cannot be read, a store in use, an address that somebody has ([tcp.ErrInUse]). Call it once; after Stop it returns
 // [ErrStopped].
 func (a *Agent) Start(ctx context.Context) error {
 	select {
@@ -404,6 +414,9 @@ func (a *Agent) Stop(ctx context.Context) error {
 func (a *Agent) shutDown(ctx context.Context) error {
 	var errs []error
 	a.numbers.Stop()
+	if err := a.stopDashboard(ctx); err != nil { // it would ask parts that are about to end
+		errs = append(errs, err)
+	}
 	if a.defs != nil {
 		a.defs.stop()
 	}

@@ -54,8 +54,9 @@ func (a *Agent) RefusedReload(err error) { a.numbers.Reloaded(err) }
 
 // observer hears of every delivery.
 func (a *Agent) observer() delivery.Observer {
-	if a.o.Tracer == nil {
-		return a.numbers.Observer()
+	all := delivery.Observers{a.numbers.Observer(), &a.ledger}
+	if a.o.Tracer != nil {
+		all = append(all, a.o.Tracer)
 	}
-	return delivery.Observers{a.numbers.Observer(), a.o.Tracer}
+	return all
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/fairlead/fairlead/agent/api"
 	"github.com/fairlead/fairlead/agent/probes"
+	"github.com/fairlead/fairlead/agent/tcp"
 	"github.com/fairlead/fairlead/config"
 )
 
@@ -17,8 +18,8 @@ func (a *Agent) listenProbes() error {
 	if address == "" {
 		return nil
 	}
-	l, err := probes.Listen(address)
-	if errors.Is(err, probes.ErrInUse) && address == config.DefaultProbesHTTP {
+	l, err := tcp.Listen(address, tcp.Setting{Name: "listen.probes_http", Without: "/livez, /readyz and /metrics"})
+	if errors.Is(err, tcp.ErrInUse) && address == config.DefaultProbesHTTP {
 		// Nobody asked for this address: several agents on one host are no reason for all but the first not to work.
 		a.probesTaken = "probes and metrics are switched off: " + address + " is in use; give this agent a listen.probes_http of its own"
 		a.log.Warn(a.probesTaken)

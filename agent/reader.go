@@ -64,7 +64,7 @@ func (a *Agent) warnings() []string {
 	w := a.warn
 	a.mu.Unlock()
 	list := slices.Concat(a.client.Missing(), a.group.Warnings(), a.sources.warnings(a.group.Definitions()))
-	for _, own := range []string{a.probesTaken, w} { // of the two, the one that keeps it from working comes first
+	for _, own := range []string{a.dashboardTaken, a.probesTaken, w} { // of these, the one that keeps it from working comes first
 		if own != "" {
 			list = append([]string{own}, list...)
 		}

@@ -10,7 +10,7 @@ import (
 	"github.com/fairlead/fairlead/config"
 )
 
-// listen takes the socket files and the address of probes, so that a second agent with the same file is refused before it does anything else.
+// listen takes the socket files and the addresses of probes and dashboard, so that a second agent with the same file is refused before it does anything else.
 // On the sockets nothing is answered before serve.
 func (a *Agent) listen() (err error) {
 	l := a.cfg.Listen
@@ -20,7 +20,10 @@ func (a *Agent) listen() (err error) {
 	if a.adminListener, err = socket.Listen(l.AdminSocket, 0o600); err != nil {
 		return fmt.Errorf("agent: admin socket: %w", err)
 	}
-	return a.listenProbes()
+	if err := a.listenProbes(); err != nil {
+		return err
+	}
+	return a.listenDashboard()
 }
 
 // serve begins to answer on both sockets.
@@ -47,6 +50,7 @@ func (a *Agent) serve() (err error) {
 	if a.probes != nil {
 		a.numbers.Start(numbers{a})
 	}
+	a.serveDashboard()
 	a.log.Info("ready", "agent", a.cfg.Agent.ID, "version", a.o.Version, "socket", a.cfg.Listen.Socket)
 	return nil
 }

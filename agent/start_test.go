@@ -13,7 +13,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/fairlead/fairlead/agent/probes"
+	"github.com/fairlead/fairlead/agent/tcp"
 	"github.com/fairlead/fairlead/agent/socket"
 	"github.com/fairlead/fairlead/config"
 )
@@ -66,8 +66,8 @@ func TestStartFailsHalfWay(t *testing.T) {
 			}
 			cfg.Listen.AdminSocket = filepath.Join(dir, "file", "b.sock")
 		}},
-		"probes' address is in use": {is: probes.ErrInUse, spoil: func(t *testing.T, cfg *config.Config, _ string) {
-			l, err := probes.Listen("127.0.0.1:0")
+		"probes' address is in use": {is: tcp.ErrInUse, spoil: func(t *testing.T, cfg *config.Config, _ string) {
+			l, err := tcp.Listen("127.0.0.1:0", tcp.Setting{})
 			if err != nil {
 				t.Fatal(err)
 			}

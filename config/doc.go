@@ -16,8 +16,7 @@
 //	                             \--> Queue.MarshalJSON, Queue.Hash
 //
 // To add a setting, add a field to its struct and a line to its table, say in
-// live.go whether a running agent takes over a change, and run go generate. To make
-// one that is already parsed take effect, delete its line in available.go.
+// live.go whether a running agent takes over a change, and run go generate.
 //
 // # Problems and warnings
 //

@@ -61,7 +61,7 @@ func TestVariablesTakeTheirTypeAfterTheExpansion(t *testing.T) {
 		{"concurrency: ${MAP}", `6:16: capsules[0].concurrency: wants a whole number, not the text "{a: b}"`},
 		{"${N}: 3", "6:3: capsules[0].\"${N}\": unknown key"}, // keys are never expanded
 	} {
-		_, _, err := ParseAll("f.yaml", []byte(at(t, "capsule", c.setting)), vars)
+		_, _, err := Parse("f.yaml", []byte(at(t, "capsule", c.setting)), vars)
 		if got := strings.Join(problemLines(t, err), "\n"); got != c.want {
 			t.Errorf("%s:\n got %s\nwant %s", c.setting, got, c.want)
 		}
@@ -77,7 +77,7 @@ func TestVariablesTakeTheirTypeAfterTheExpansion(t *testing.T) {
 		{"${NUL}", "", "2:7: agent.id: has a control character or is not UTF-8"},
 		{"${BAD}", "", "2:7: agent.id: has a control character or is not UTF-8"},
 	} {
-		got, _, err := ParseAll("f.yaml", []byte("agent:\n  id: "+c.value+"\n"+minimal), vars)
+		got, _, err := Parse("f.yaml", []byte("agent:\n  id: "+c.value+"\n"+minimal), vars)
 		lines := strings.Join(problemLines(t, err), "\n")
 		if lines != c.want || err == nil && got.Agent.ID != c.id {
 			t.Errorf("%s: got %v, %s; want %q, %s", c.value, got, lines, c.id, c.want)

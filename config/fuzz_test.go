@@ -29,7 +29,7 @@ func FuzzParse(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		c, warnings, err := ParseAll("f.yaml", data, env(map[string]string{"A": "1", "URL": "nats://n:4222"}))
+		c, warnings, err := Parse("f.yaml", data, env(map[string]string{"A": "1", "URL": "nats://n:4222"}))
 		for _, w := range warnings {
 			checkProblem(t, w, data)
 		}

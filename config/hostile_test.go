@@ -56,14 +56,14 @@ func TestHostileFiles(t *testing.T) {
 }
 
 func TestByteOrderMarkAndLineEndsAreAccepted(t *testing.T) {
-	diff(t, mustParseAll(t, "\xef\xbb\xbf"+strings.ReplaceAll(minimal, "\n", "\r\n")), defaultConfig())
+	diff(t, mustParse(t, "\xef\xbb\xbf"+strings.ReplaceAll(minimal, "\n", "\r\n")), defaultConfig())
 	// The mark is no column.
 	diff(t, problems(t, "\xef\xbb\xbfx: 1\n"+minimal), []string{"1:1: x: unknown key"})
 	diff(t, problems(t, "\xef\xbb\xbfa: \x00"), []string{"1:4: the control character 0x00 is not allowed in YAML: remove it"})
 }
 
 func TestAliases(t *testing.T) {
-	c := mustParseAll(t, `nats: {url: nats://n:4222}
+	c := mustParse(t, `nats: {url: nats://n:4222}
 queues:
 - &base
   name: a

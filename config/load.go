@@ -48,22 +48,11 @@ func Load(path string) (*Config, []Problem, error) {
 // arguments: file only names the text in problems, lookup is asked for the
 // variables (nil: there are none), and an absent agent.id stays empty.
 func Parse(file string, data []byte, lookup func(string) (string, bool)) (*Config, []Problem, error) {
-	return parse(file, data, lookup, refuseUnavailable)
-}
-
-// ParseAll is Parse without the refusal of settings that this version does not
-// implement. It is for tools and tests that look at files and run nothing.
-func ParseAll(file string, data []byte, lookup func(string) (string, bool)) (*Config, []Problem, error) {
-	return parse(file, data, lookup, func(*decoder, *Config) {})
-}
-
-func parse(file string, data []byte, lookup func(string) (string, bool), last func(*decoder, *Config)) (*Config, []Problem, error) {
 	d := newDecoder(file, lookup)
 	c := new(Config)
 	if n := d.document(data); n != nil {
 		rootTable.start(c)
 		readValue[Config](d, rootTable, n, "", c)
-		last(d, c)
 	}
 	sortProblems(d.problems)
 	sortProblems(d.warnings)

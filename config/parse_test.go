@@ -26,19 +26,19 @@ queues: [{name: q}]
 capsules: [{name: c, queues: [q]}]
 `
 
-func mustParseAll(t *testing.T, text string) *Config {
+func mustParse(t *testing.T, text string) *Config {
 	t.Helper()
-	c, _, err := ParseAll("f.yaml", []byte(text), nil)
+	c, _, err := Parse("f.yaml", []byte(text), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return c
 }
 
-// problems gives what ParseAll says of a text, as lines without the file name.
+// problems gives what Parse says of a text, as lines without the file name.
 func problems(t *testing.T, text string) []string {
 	t.Helper()
-	_, _, err := ParseAll("f.yaml", []byte(text), nil)
+	_, _, err := Parse("f.yaml", []byte(text), nil)
 	return problemLines(t, err)
 }
 
@@ -114,7 +114,7 @@ func TestEveryValueOfAFullFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, warnings, err := ParseAll("full.yaml", data, nil)
+	c, warnings, err := Parse("full.yaml", data, nil)
 	if err != nil || len(warnings) != 1 || warnings[0].Path != "queues[1].limits.max_messages_per_key" { // beside sources
 		t.Fatal(err, warnings)
 	}
@@ -177,7 +177,7 @@ func TestSevenMistakesSevenPositions(t *testing.T) {
 
 // What one setting takes from another when it is absent itself.
 func TestDerivedDefaults(t *testing.T) {
-	c := mustParseAll(t, `nats: {url: nats://n:4222, prefix: stage}
+	c := mustParse(t, `nats: {url: nats://n:4222, prefix: stage}
 listen: {socket: /tmp/x/app.sock}
 queues:
 - {name: a, priority_levels: 4}
@@ -204,7 +204,7 @@ capsules:
 }
 
 func TestWarnings(t *testing.T) {
-	_, warnings, err := ParseAll("f.yaml", []byte(`nats: {embedded: {}}
+	_, warnings, err := Parse("f.yaml", []byte(`nats: {embedded: {}}
 queues:
 - {name: unread}
 - {name: q, fair_share: {enabled: false, weights: {a: 2}}}

@@ -117,7 +117,7 @@ func TestQueueJSONIsLossless(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, _, err := ParseAll("full.yaml", data, nil)
+	c, _, err := Parse("full.yaml", data, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

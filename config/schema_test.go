@@ -72,7 +72,7 @@ func TestSchemaAcceptsWhatParseAccepts(t *testing.T) {
 		at(t, "nats", "url: [nats://a, nats://b]"),
 		at(t, "root", "agent: {drain_timeout: 1m30.5s}"),
 	} {
-		mustParseAll(t, text)
+		mustParse(t, text)
 		if err := schema.Validate(instance(t, text)); err != nil {
 			t.Errorf("the schema refuses\n%s%v", text, err)
 		}
@@ -103,8 +103,8 @@ func TestSchemaRefusesWhatIsWrongInItself(t *testing.T) {
 		at(t, "capsule", "concurrency: many"),
 		"nats: {url: nats://n}\nqueues: [{}]\n",
 	} {
-		if _, _, err := ParseAll("f.yaml", []byte(text), nil); err == nil {
-			t.Errorf("ParseAll accepts\n%s", text)
+		if _, _, err := Parse("f.yaml", []byte(text), nil); err == nil {
+			t.Errorf("Parse accepts\n%s", text)
 		}
 		if err := schema.Validate(instance(t, text)); err == nil {
 			t.Errorf("the schema accepts\n%s", text)
@@ -177,7 +177,7 @@ func TestSchemaDefaultsAreTheParsersDefaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	diff(t, mustParseAll(t, string(text)), defaultConfig())
+	diff(t, mustParse(t, string(text)), defaultConfig())
 }
 
 func withDefaults(root map[string]any, list string, into map[string]any) map[string]any {

@@ -15,10 +15,12 @@ const longestSocket = 107
 // DefaultProbesHTTP is the address of probes and metrics of a file that does not name one.
 const DefaultProbesHTTP = "127.0.0.1:9464"
 
+// DefaultDashboardHTTP is the address of the dashboard of a file that does not name one.
+const DefaultDashboardHTTP = "127.0.0.1:9465"
+
 const (
-	defaultSocket    = "/run/fairlead/agent.sock"
-	adminSocketName  = "admin.sock"
-	defaultDashboard = "127.0.0.1:9465"
+	defaultSocket   = "/run/fairlead/agent.sock"
+	adminSocketName = "admin.sock"
 )
 
 var (
@@ -37,7 +39,7 @@ var listenTable = &record[Listen]{
 			"The operators' socket, always of mode 0600. Default: admin.sock in the folder of socket."),
 		propOr("probes_http", func(l *Listen) *string { return &l.ProbesHTTP }, address, DefaultProbesHTTP,
 			"host:port of /livez, /readyz and /metrics. In pods :9464. Empty text switches it off."),
-		propOr("dashboard_http", func(l *Listen) *string { return &l.DashboardHTTP }, address, defaultDashboard,
+		propOr("dashboard_http", func(l *Listen) *string { return &l.DashboardHTTP }, address, DefaultDashboardHTTP,
 			"host:port of the dashboard. Empty text switches it off."),
 		prop("allow_uids", func(l *Listen) *[]uint32 { return &l.AllowUIDs }, ids,
 			"Users who may connect to socket. With allow_gids empty too, mode decides."),

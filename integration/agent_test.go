@@ -41,7 +41,9 @@ type settings struct {
 	dir  string // of an agent that ran before; "" is a new one
 	// probes is the address of /livez, /readyz and /metrics; "" is none.
 	probes string
-	env    []string // NAME=value, beside the test's own
+	// dashboard is the address of the dashboard; "" is none.
+	dashboard string
+	env       []string // NAME=value, beside the test's own
 }
 
 // startAgent runs an agent and waits until its socket answers.
@@ -67,7 +69,7 @@ func launch(t *testing.T, s settings) *agent {
 		text.WriteString("agent: {id: " + s.id + "}\n")
 	}
 	a := newAgent(t, s.dir, filepath.Join(s.dir, "agent.sock"))
-	text.WriteString("nats: {" + broker + "}\nlisten: {socket: " + a.socket + ", probes_http: \"" + s.probes + "\"}\nlog: {format: text}\n" + s.yaml)
+	text.WriteString("nats: {" + broker + "}\nlisten: {socket: " + a.socket + ", probes_http: \"" + s.probes + "\", dashboard_http: \"" + s.dashboard + "\"}\nlog: {format: text}\n" + s.yaml)
 	file := filepath.Join(s.dir, "fairlead.yaml")
 	if err := os.WriteFile(file, []byte(text.String()), 0o600); err != nil {
 		t.Fatal(err)

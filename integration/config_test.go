@@ -119,21 +119,6 @@ func TestFilesThatCannotBeRead(t *testing.T) {
 	}
 }
 
-// What a later version will do is refused, and never ignored.
-func TestFeaturesToComeAreRefused(t *testing.T) {
-	t.Parallel()
-	said := rejected(t, "later.yaml", `nats: {url: nats://127.0.0.1:4222}
-listen: {socket: /tmp/x.sock, dashboard_http: "127.0.0.1:9465"}
-queues:
-  - name: jobs
-capsules:
-  - {name: main, queues: [jobs]}
-`)
-	if n := strings.Count(said, "not available yet"); n != 1 {
-		t.Errorf("%d features are refused, want 1:\n%s", n, said)
-	}
-}
-
 func TestValidate(t *testing.T) {
 	t.Parallel()
 	server := startNATS(t)

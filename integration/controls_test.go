@@ -490,7 +490,7 @@ func launchable(t *testing.T, s settings) string {
 	t.Helper()
 	dir := folder(t)
 	file := filepath.Join(dir, "fairlead.yaml")
-	text := "agent: {id: " + s.id + "}\nnats: {url: " + s.nats + "}\nlisten: {socket: " + filepath.Join(dir, "agent.sock") + ", probes_http: \"\"}\n" + s.yaml
+	text := "agent: {id: " + s.id + "}\nnats: {url: " + s.nats + "}\nlisten: {socket: " + filepath.Join(dir, "agent.sock") + ", probes_http: \"\", dashboard_http: \"\"}\n" + s.yaml
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}

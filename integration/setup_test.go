@@ -41,7 +41,7 @@ func TestSetupByOneIdentityAndWorkByAnother(t *testing.T) {
 	file := func(user, password string) string {
 		secret, path := filepath.Join(dir, password), filepath.Join(dir, user+".yaml")
 		text := fmt.Sprintf(`nats: {url: "%s", user: %s, password_file: %s}
-listen: {socket: %s, probes_http: "%s"}
+listen: {socket: %s, probes_http: "%s", dashboard_http: ""}
 queues: [{name: orders, priority_levels: 2, fair_share: true, concurrency_per_key: 2}]
 capsules: [{name: main, queues: [orders]}]
 `, server.url, user, secret, filepath.Join(dir, "agent.sock"), address)

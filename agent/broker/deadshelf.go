@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -172,4 +173,35 @@ func (c *Client) PurgeDeadLetters(ctx context.Context, queue string) (uint64, er
 	}
 	c.metrics.DeadPurged.Add(r.Purged)
 	return r.Purged, nil
+}
+
+// LatestDeadLetters returns the dead letters that died last, the last one first, at most most of them; their payloads are
+// left out. It costs one read for each, and looks no further back than four times as far: where many were taken out since,
+// there can be fewer than there are. Errors wrap [ErrUnavailable].
+func (c *Client) LatestDeadLetters(ctx context.Context, queue string, most int) ([]*DeadLetter, error) {
+	last, err := c.LastDeadLetter(ctx, queue)
+	if err != nil || last == 0 {
+		return nil, err
+	}
+	var list []*DeadLetter
+	for _, back := range []uint64{1, 4} {
+		list = list[:0]
+		at := last + 1 - min(last, back*uint64(most))
+		for len(list) < int(back)*most {
+			d, next, err := c.NextDeadLetter(ctx, queue, at)
+			if err != nil {
+				return nil, err
+			}
+			if d == nil {
+				break
+			}
+			d.Data = nil
+			list, at = append(list, d), next
+		}
+		if len(list) >= most {
+			break
+		}
+	}
+	slices.Reverse(list)
+	return list[:min(len(list), most)], nil
 }

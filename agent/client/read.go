@@ -21,6 +21,16 @@ func (c *Client) Status(ctx context.Context) (*api.AgentStatus, error) {
 	return out, nil
 }
 
+// Overview returns all that the agent has to show, as it was a moment ago: at most half a second, or longer where there is
+// much to look at. Rates need two calls: the agent begins to count with the first one, and stops 10 s after the last one.
+func (c *Client) Overview(ctx context.Context) (*api.Overview, error) {
+	out := &api.Overview{}
+	if err := c.get(ctx, "/v1/overview", out); err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // Queues returns all queues of the agent.
 func (c *Client) Queues(ctx context.Context) (*api.QueueList, error) {
 	out := &api.QueueList{}

@@ -59,10 +59,6 @@ func readDefinition(queue string, value []byte, revision uint64) *force {
 		f.problem = "unknown settings: " + list(unknown)
 		return f
 	}
-	if missing := f.queue.Unavailable(); len(missing) > 0 {
-		f.problem = "settings that are not available in this version: " + list(missing)
-		return f
-	}
 	switch {
 	case f.queue.Name != queue:
 		f.problem = fmt.Sprintf("it is for a queue named %q", f.queue.Name)

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
+
+	"github.com/fairlead/fairlead/agent/tcp"
 )
 
 const (
@@ -48,7 +50,7 @@ func Start(l net.Listener, o Options) *Server {
 	if logger == nil {
 		logger = hclog.NewNullLogger()
 	}
-	s := &Server{listener: bounded{l, make(chan struct{}, MaxConnections)}, log: logger}
+	s := &Server{listener: tcp.Bounded(l, MaxConnections), log: logger}
 	s.http = &http.Server{
 		Handler:           handler(o),
 		ReadHeaderTimeout: headerTime,

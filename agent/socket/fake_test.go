@@ -229,6 +229,10 @@ func (f *fakeAgent) Queues(context.Context) (*api.QueueList, error) {
 	return &api.QueueList{Queues: []api.QueueSummary{{Name: "orders", Waiting: 7}}}, nil
 }
 
+func (f *fakeAgent) Overview(context.Context) (*api.Overview, error) {
+	return &api.Overview{Status: &api.AgentStatus{Agent: "a1"}, Queues: []api.QueueOverview{{QueueSummary: api.QueueSummary{Name: "orders"}}}}, nil
+}
+
 func (f *fakeAgent) Queue(_ context.Context, name string, keys int) (*api.QueueStatus, error) {
 	f.note("queue", name, keys)
 	return &api.QueueStatus{QueueSummary: api.QueueSummary{Name: name}}, nil

@@ -42,6 +42,8 @@ type Reader interface {
 	Queue(ctx context.Context, name string, keys int) (*api.QueueStatus, error)
 	// Peek returns up to max waiting messages; nil means every level, and every key.
 	Peek(ctx context.Context, queue string, max int, priority *int, key *string) (*api.PeekList, error)
+	// Overview returns the last one of all that the agent has to show, and blocks until there is one.
+	Overview(ctx context.Context) (*api.Overview, error)
 }
 
 // Control is what operators can do to the agent.

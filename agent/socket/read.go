@@ -14,6 +14,18 @@ func (x *exchange) status() error {
 	return x.json(http.StatusOK, v)
 }
 
+// overview answers with all there is to look at, as it was a moment ago.
+func (x *exchange) overview() error {
+	if _, err := x.query(); err != nil {
+		return err
+	}
+	v, err := x.Reader.Overview(x.r.Context())
+	if err != nil {
+		return err
+	}
+	return x.json(http.StatusOK, v)
+}
+
 // queues answers with all queues.
 func (x *exchange) queues() error {
 	if _, err := x.query(); err != nil {

@@ -42,6 +42,7 @@ func newTable() []route {
 		{method: "GET", path: "/v1/session", faces: onApp, serve: (*exchange).session},
 
 		{method: "GET", path: "/v1/status", faces: onBoth, serve: (*exchange).status},
+		{method: "GET", path: "/v1/overview", faces: onBoth, serve: (*exchange).overview},
 		{method: "GET", path: "/v1/queues", faces: onBoth, serve: (*exchange).queues},
 		{method: "GET", path: "/v1/queues/{}", faces: onBoth, serve: (*exchange).queue},
 		{method: "GET", path: "/v1/queues/{}/peek", faces: onBoth, serve: (*exchange).peek},

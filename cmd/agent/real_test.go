@@ -132,7 +132,7 @@ func TestADayWithTheRealAgent(t *testing.T) {
 func TestASecondAgentOnTheSameSocket(t *testing.T) {
 	path := writeConfig(t, `
 nats: {embedded: {store_dir: "${STORE}"}}
-listen: {socket: %s, probes_http: ""}
+listen: {socket: %s, probes_http: "", dashboard_http: ""}
 queues: [{name: orders}]
 capsules: [{name: primary, queues: [orders]}]
 `)
