@@ -13,8 +13,8 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/fairlead/fairlead/agent/tcp"
 	"github.com/fairlead/fairlead/agent/socket"
+	"github.com/fairlead/fairlead/agent/tcp"
 	"github.com/fairlead/fairlead/config"
 )
 
@@ -73,6 +73,14 @@ func TestStartFailsHalfWay(t *testing.T) {
 			}
 			t.Cleanup(func() { l.Close() })
 			cfg.Listen.ProbesHTTP = l.Addr().String()
+		}},
+		"dashboard's address is in use": {is: tcp.ErrInUse, spoil: func(t *testing.T, cfg *config.Config, _ string) {
+			l, err := tcp.Listen("127.0.0.1:0", tcp.Setting{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { l.Close() })
+			cfg.Listen.DashboardHTTP = l.Addr().String()
 		}},
 		"credentials cannot be read": {is: ErrBroker, spoil: func(_ *testing.T, cfg *config.Config, dir string) {
 			cfg.NATS.Creds = filepath.Join(dir, "none.creds")
@@ -148,24 +156,34 @@ func run(t *testing.T, cfg *config.Config) {
 	}
 }
 
-// The default address of probes is nobody's wish: an agent that finds it taken works without, and says so.
-func TestTheDefaultAddressOfProbesIsTaken(t *testing.T) {
-	if taken, err := net.Listen("tcp", config.DefaultProbesHTTP); err == nil { // else somebody else has it
-		defer taken.Close()
-	}
-	dir := shortDir(t)
-	cfg := settings(t, dir, embedded(dir))
-	cfg.Listen.ProbesHTTP = config.DefaultProbesHTTP
-	a, err := New(cfg, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := a.Start(context.Background()); err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = a.Stop(context.Background()) }()
-	if all := strings.Join(a.warnings(), "\n"); !strings.Contains(all, config.DefaultProbesHTTP) || !strings.Contains(all, "listen.probes_http") {
-		t.Errorf("warnings: %q", all)
+// The default addresses are nobody's wish: an agent that finds one taken works without, and says so.
+func TestADefaultAddressIsTaken(t *testing.T) {
+	for _, c := range []struct {
+		setting, address string
+		put              func(*config.Listen, string)
+	}{
+		{"listen.probes_http", config.DefaultProbesHTTP, func(l *config.Listen, s string) { l.ProbesHTTP = s }},
+		{"listen.dashboard_http", config.DefaultDashboardHTTP, func(l *config.Listen, s string) { l.DashboardHTTP = s }},
+	} {
+		t.Run(c.setting, func(t *testing.T) {
+			if taken, err := net.Listen("tcp", c.address); err == nil { // else somebody else has it
+				defer taken.Close()
+			}
+			dir := shortDir(t)
+			cfg := settings(t, dir, embedded(dir))
+			c.put(&cfg.Listen, c.address)
+			a, err := New(cfg, Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := a.Start(context.Background()); err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = a.Stop(context.Background()) }()
+			if all := strings.Join(a.warnings(), "\n"); !strings.Contains(all, c.address) || !strings.Contains(all, c.setting) {
+				t.Errorf("warnings: %q", all)
+			}
+		})
 	}
 }
 

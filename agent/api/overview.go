@@ -30,7 +30,7 @@ type QueueOverview struct {
 	TenantsActive      int              `json:"tenants_active"` // with messages, or deliveries within the window
 	Rest               TenantsOverview  `json:"rest"`           // the tenants that are not listed
 	Quiet              TenantsOverview  `json:"quiet"`
-	Noisy              TenantsOverview  `json:"noisy"`  // those with more waiting than the mean, and at least 10
+	Noisy              TenantsOverview  `json:"noisy"`  // those with far more waiting than others, and at least 10 messages
 	Latest             []DeadLetter     `json:"latest"` // dead letters, the last one first; on the dashboard only
 	AsOf               time.Time        `json:"as_of"`  // older than the overview when the queue could not be looked at since
 	Warnings           []string         `json:"warnings,omitempty"`

@@ -10,7 +10,8 @@
 //
 //   - While nobody looks no server is asked, no goroutine runs, and a delivery costs one read of a flag.
 //   - However many look, one overview is taken per interval, and it is encoded once.
-//   - The pause after an overview grows with what it took: it takes a tenth of the time at most.
+//   - The pause after an overview grows with what it took: it takes a tenth of the time at most,
+//     and a third when one takes longer than a second.
 //   - The answer is bounded: [MaxRows] tenants in all queues together, and at least [LeastRows] of each.
 //   - A queue that cannot be looked at is shown as it was, with the time when it was so, and does not keep others from being
 //     shown.

@@ -20,10 +20,13 @@ const (
 	// Linger is for how long overviews are taken after somebody asked for one.
 	Linger = 10 * time.Second
 
-	// costShare is how much longer the pause is than what the last overview took: a twentieth of the time at most.
-	costShare  = 20
-	longest    = 15 * time.Second // of pauses
-	queueLimit = 3 * time.Second  // for one queue
+	// costShare is how much longer the pause is than what the last overview took: a tenth of the time at most,
+	costShare = 10
+	// but for overviews that take long, which are told in time all the same: a third of it.
+	patience  = 3 * time.Second
+	longShare = 2
+
+	queueLimit = 3 * time.Second // for one queue
 )
 
 // ErrStopped says that the watcher was stopped. There will be no more overviews.
@@ -150,8 +153,13 @@ func (w *Watcher) run() {
 		}
 		began := time.Now()
 		w.shoot(began)
-		timer.Reset(min(max(Interval-time.Since(began), costShare*time.Since(began), Interval/10), longest))
+		timer.Reset(pause(time.Since(began)))
 	}
+}
+
+// pause is how long to wait after an overview that took some time.
+func pause(took time.Duration) time.Duration {
+	return max(Interval-took, min(costShare*took, max(patience, longShare*took)))
 }
 
 // idle ends the run if nobody looks.

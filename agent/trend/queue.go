@@ -8,7 +8,13 @@ import (
 
 // Queue remembers the samples of one queue. The zero value has none. It is not safe for several goroutines.
 type Queue struct {
-	kept []Sample // the oldest first; what the first one got is before the window
+	kept []kept // the oldest first; what the first one got is before the window
+}
+
+// kept is a sample with who was noisy in it.
+type kept struct {
+	Sample
+	noisy map[string]bool
 }
 
 // Add takes the next sample and returns what there is to say now, with at most rows tenants. A sample that is not later than
@@ -19,7 +25,7 @@ func (q *Queue) Add(s Sample, rows int) View {
 			q.kept = nil
 		}
 	}
-	q.kept = append(q.kept, s)
+	q.kept = append(q.kept, kept{Sample: s})
 	// The last one that is a whole window old stays as its beginning.
 	for len(q.kept) > 2 && s.At.Sub(q.kept[1].At) >= Window {
 		q.kept = slices.Delete(q.kept, 0, 1)
@@ -28,7 +34,7 @@ func (q *Queue) Add(s Sample, rows int) View {
 }
 
 func (q *Queue) view(rows int) View {
-	now := q.kept[len(q.kept)-1]
+	now := &q.kept[len(q.kept)-1]
 	v := View{Window: now.At.Sub(q.kept[0].At)}
 	got, others := map[string]Got{}, Got{}
 	for _, s := range q.kept[1:] {
@@ -39,7 +45,7 @@ func (q *Queue) view(rows int) View {
 		}
 		others.Add(s.Others)
 	}
-	all := tenants(now, got)
+	all := tenants(now.Sample, got)
 	// Tenants that the sample was cut off before and that got nothing here: each is taken for one of weight 1.
 	hidden := max(now.Total-len(all), 0)
 	v.Active = len(all) + hidden
@@ -51,10 +57,11 @@ func (q *Queue) view(rows int) View {
 	}
 	v.Got.Weight = 0
 	v.PerSecond = perSecond(v.Got, v.Window)
+	now.noisy = noisy(all, hidden, now.Sample)
 	for i := range all {
 		r := &all[i]
 		r.PerSecond, r.Share, r.Fair = perSecond(r.Got, v.Window), part(r.Got, v.Got), r.Weight/weights
-		r.Noisy = noisy(r.Waiting, now)
+		r.Noisy = slices.ContainsFunc(q.kept, func(k kept) bool { return k.noisy[r.Key] })
 		if r.Noisy {
 			v.Noisy.add(*r)
 		} else {
@@ -123,9 +130,27 @@ func (c *Class) merge(o Class) {
 	c.Fair += o.Fair
 }
 
-// noisy compares with the mean of those that have anything.
-func noisy(waiting uint64, s Sample) bool {
-	return waiting >= NoisyFrom && float64(waiting)*float64(s.Total) > float64(s.Waiting)
+// noisy returns who is noisy in a sample. all is sorted by what waits; hidden ones have no more waiting than the last of them.
+func noisy(all []Row, hidden int, s Sample) map[string]bool {
+	keys := map[string]bool{}
+	if len(all)+hidden < 2 {
+		return keys // a lone tenant has nobody to disturb
+	}
+	median := uint64(0) // the lower one of two
+	if at := (len(all) + hidden) / 2; at < len(all) {
+		median = all[at].Waiting
+	} else {
+		median = (s.Waiting - min(listed(all), s.Waiting)) / uint64(hidden)
+	}
+	for _, r := range all {
+		if r.Waiting < NoisyFrom {
+			break
+		}
+		if float64(r.Waiting)*float64(s.Total) > float64(s.Waiting) || r.Waiting > 2*median {
+			keys[r.Key] = true
+		}
+	}
+	return keys
 }
 
 func listed(all []Row) (n uint64) {

@@ -74,6 +74,8 @@ func TestWho(t *testing.T) {
 		{"nine are none", []uint64{9, 0, 0}, 0},
 		{"ten are", []uint64{10, 1}, 1},
 		{"two of four", []uint64{1000, 1000, 3, 1}, 2},
+		{"most", []uint64{1000, 1000, 1}, 2},
+		{"not only the loudest", []uint64{10000, 500, 0, 0, 0, 0}, 2},
 		{"nothing", nil, 0},
 	} {
 		s := Sample{At: start, Total: len(c.waiting)}
@@ -219,5 +221,25 @@ func TestRowsForBoth(t *testing.T) {
 	}
 	if v.Rest.Tenants != 97 {
 		t.Errorf("%d in the rest", v.Rest.Tenants)
+	}
+}
+
+// Who has worked off a backlog got what had waited for it: that is no wait of a quiet tenant.
+func TestNoisyForAWindowMore(t *testing.T) {
+	var q Queue
+	sample := func(after time.Duration, waiting uint64) View {
+		return q.Add(Sample{At: at(after), Total: 2, Waiting: waiting + 1, Got: map[string]Got{"flood": got(10, time.Minute), "a": got(1, time.Millisecond)}, Tenants: []Tenant{
+			{Key: "flood", Waiting: waiting, Weight: 1}, {Key: "a", Waiting: 1, Weight: 1}}}, 5)
+	}
+	sample(0, 100)
+	sample(time.Second, 0)
+	if v := sample(2*time.Second, 0); v.Noisy.Tenants != 1 || v.Quiet.Got.Longest != time.Millisecond {
+		t.Errorf("just after: %d noisy, quiet ones waited %v", v.Noisy.Tenants, v.Quiet.Got.Longest)
+	}
+	for s := 3; s <= 5; s++ {
+		sample(time.Duration(s)*time.Second, 0)
+	}
+	if v := sample(7*time.Second, 0); v.Noisy.Tenants != 0 {
+		t.Error("noisy for ever")
 	}
 }

@@ -199,7 +199,7 @@
     }
     ui.warnings = part(card, 'div', {});
     ui.verdict = part(card, 'p', { class: 'verdict' });
-    const grid = part(card, 'div', { class: 'grid' });
+    const grid = ui.grid = part(card, 'div', { class: 'grid' });
 
     const levels = part(grid, 'div', {}, el('h3', {}, 'Waiting, by level'));
     ui.stack = part(levels, 'div', { class: 'stack', role: 'img' });
@@ -221,7 +221,7 @@
     paint(ui.waitChart, 'height', '72px');
     part(waits, 'p', { class: 'hint' }, 'Last minute; lines at 10 ms, 1 s, 1 min');
 
-    const tenants = part(card, 'div', { class: 'tenants scroll' });
+    const tenants = ui.all = part(card, 'div', { class: 'tenants scroll' });
     const names = el('tr');
     for (const [name, field, kind] of COLUMNS) {
       const button = el('button', { type: 'button', title: `Sort by ${name.toLowerCase()}` }, name);
@@ -333,6 +333,9 @@
     const [said, loud] = verdict(queue);
     text(ui.verdict, said);
     attr(ui.verdict, 'data-noisy', loud ? 'yes' : 'no');
+    // A queue without anything is a line, also in its charts.
+    const idle = !queue.tenants_active && !queue.waiting && !queue.in_flight && !queue.delayed && !m.points.some((p) => p.some);
+    ui.grid.hidden = ui.all.hidden = ui.verdict.hidden = idle;
     updateLevels(ui, queue);
     shareChart(ui.shareChart, m, queue, now);
     const shown = [...m.colours].sort((a, b) => a[1] - b[1]);
