@@ -226,6 +226,7 @@ func (c *caller) session(a *agent) {
 func (c *caller) reading() {
 	c.call(201, "POST", "/v1/queues/orders/messages", "to look at", "Fairlead-Key", "acme", "Fairlead-Header-A", "b")
 	c.call(200, "GET", "/v1/status", "")
+	c.call(200, "GET", "/v1/overview", "")
 	c.call(200, "GET", "/v1/queues", "")
 	c.call(200, "GET", "/v1/queues/orders?keys=10", "")
 	c.call(200, "GET", "/v1/queues/orders/peek?max=5&priority=medium&key=acme", "")

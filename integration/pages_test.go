@@ -95,6 +95,7 @@ func read(t *testing.T, p *pages.Page) {
 		"go run ../../cmd/agent", "fairlead",
 		"bin/fairlead", fairlead,
 		"127.0.0.1:9464", fmt.Sprintf("127.0.0.1:%d", freePort(t)),
+		"127.0.0.1:9465", fmt.Sprintf("127.0.0.1:%d", freePort(t)),
 	}
 	url := ""
 	for _, given := range p.Given {

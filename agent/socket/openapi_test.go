@@ -229,7 +229,7 @@ func TestOpenAPIHasEveryMember(t *testing.T) {
 		api.SettleFailed{}, api.Event{}, api.AgentStatus{}, api.BrokerStatus{}, api.CapsuleStatus{}, api.CapsuleQueue{}, api.Peer{},
 		api.QueueSummary{}, api.QueueList{}, api.QueueStatus{}, api.LevelStat{}, api.KeyStat{}, api.Peeked{}, api.PeekList{}, api.Said{},
 		api.Paused{}, api.KeyWeight{}, api.Purged{}, api.QueueControls{}, api.PausedKey{}, api.SetWeight{}, api.DeadLetter{}, api.DeadList{},
-		api.DeadRetry{}, api.DeadRetried{}, api.DeadFailed{}, api.DeadPurged{}, api.Delayed{}, api.DelayedList{}, api.Error{}, api.ErrorBody{},
+		api.DeadRetry{}, api.DeadRetried{}, api.DeadFailed{}, api.DeadPurged{}, api.Delayed{}, api.DelayedList{}, api.Overview{}, api.QueueOverview{}, api.LevelOverview{}, api.TenantOverview{}, api.TenantsOverview{}, api.Error{}, api.ErrorBody{},
 	} {
 		typ := reflect.TypeOf(v)
 		schema, ok := schemas[typ.Name()].(map[string]any)

@@ -146,7 +146,10 @@ type delivery struct {
 	Key   string `json:"key"`
 }
 
-// work pulls and settles until ctx ends: hands at a time, each of which takes its time for a message. Messages of the key "broken" are rejected.
+// reasons are why messages of some tenants are rejected.
+var reasons = map[string]string{"broken": "card expired <b>in</b> March", "zenith": "no such account"}
+
+// work pulls and settles until ctx ends: hands at a time, each of which takes its time for a message.
 func (a *agent) work(ctx context.Context, hands int, each time.Duration) (wait func()) {
 	var all sync.WaitGroup
 	for range hands {
@@ -180,8 +183,8 @@ func (a *agent) work(ctx context.Context, hands int, each time.Duration) (wait f
 					case <-ctx.Done():
 					}
 					result := map[string]string{"token": d.Token, "result": "ack"}
-					if d.Key == "broken" {
-						result["result"], result["reason"] = "reject", "card expired <b>in</b> March"
+					if reason := reasons[d.Key]; reason != "" {
+						result["result"], result["reason"] = "reject", reason
 					}
 					done = append(done, result)
 				}

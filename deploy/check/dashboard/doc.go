@@ -2,5 +2,5 @@
 // person would see there.
 //
 //	go test ./dashboard                                              needs chromium
-//	go test ./dashboard -run Screenshots -screenshots ../../docs     makes the pictures of the documentation
+//	go test ./dashboard -run Screenshots -screenshots ../../../docs     makes the pictures of the documentation
 package dashboard

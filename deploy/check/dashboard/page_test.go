@@ -192,8 +192,8 @@ func TestScreenshots(t *testing.T) {
 	quiet := a.trickle(ctx, 70*time.Millisecond, "anna", "bert", "carl", "dora")
 	working := a.work(ctx, 12, 25*time.Millisecond)
 	_, _ = quiet, working
-	a.publish("orders", "broken", 2, 3)
-	a.publish("orders", "premium", 1, 60_00)
+	a.publish("orders", "zenith", 0, 3)
+	a.publish("orders", "premium", 1, 6000)
 	b := open(t, a, "light")
 	d := open(t, a, "dark")
 	b.until("a while", `new Promise((r) => setTimeout(() => r(true), 25000))`, 40*time.Second)
