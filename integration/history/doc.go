@@ -15,6 +15,7 @@
 //	Duplicates  nothing comes again without a reason, and nothing after its ack was answered with ok
 //	SharedDuplicates  the same of a queue that many share: a rebuild of its lanes may bring what was unfinished then once more,
 //	            and nothing comes a second after it was finished
+//	SharedLoss  Loss, but that an ack over which the connection broke may be answered with ok for somebody else's work
 //	Sink        what remembers the highest fence and refuses lower ones was never made to accept a lower one
 //
 // [History.Silence] is how long nobody worked, which tests compare with what they promise.

@@ -148,7 +148,7 @@ func (h *History) Judge(e Ending) []string {
 
 // JudgeShared runs the checks of queues that many consumers work on at once.
 func (h *History) JudgeShared(e Ending) []string {
-	return join(check{"loss", h.Loss(e)}, check{"duplicates", h.SharedDuplicates()})
+	return join(check{"loss", h.SharedLoss(e)}, check{"duplicates", h.SharedDuplicates()})
 }
 
 func join(checks ...check) []string {

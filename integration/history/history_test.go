@@ -187,6 +187,13 @@ func TestSharedDuplicates(t *testing.T) {
 		{"in three hands, by two", History{Hands: []Hand{first(), second(11 * ms), second(13 * ms)}, Rebuilds: append(rebuilds, Rebuild{6 * ms, 20 * ms})}, false},
 		{"a rebuild that came later", History{Hands: []Hand{first(), second(11 * ms)}, Rebuilds: []Rebuild{{30 * ms, 40 * ms}}}, true},
 		{"long after it was finished", History{Hands: []Hand{first(), second(12*ms + 2*late)}, Rebuilds: []Rebuild{{0, 5 * late}}}, true},
+		{"finished twice, by a rebuild", History{Hands: []Hand{first(), func() Hand { x := second(11 * ms); x.Status = "ok"; return x }()}, Rebuilds: rebuilds}, true},
+		{"finished twice, one ack broke in the outage", History{Hands: []Hand{
+			func() Hand { x := first(); x.Told = x.Asked + 2*broken; return x }(), func() Hand { x := second(11 * ms); x.Status = "ok"; return x }(),
+		}, Rebuilds: rebuilds}, false},
+		{"an ack that was slow without an outage", History{Hands: []Hand{
+			func() Hand { x := first(); x.Told = x.Asked + 2*broken; return x }(), func() Hand { x := second(11 * ms); x.Status = "ok"; return x }(),
+		}}, true},
 		{"after a nack", History{Hands: []Hand{func() Hand { x := first(); x.Result = "nack"; return x }(), second(30 * ms)}}, false},
 		{"after its app was lost", History{Hands: []Hand{func() Hand {
 			x := first()

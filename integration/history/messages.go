@@ -58,6 +58,22 @@ func (h *History) Overtaking(e Ending) []string {
 
 // Loss checks that what was stored was finished, is left or is a dead letter, and nothing of it twice.
 func (h *History) Loss(e Ending) []string {
+	return h.loss(e, func(*Hand) bool { return false })
+}
+
+// SharedLoss is Loss for a queue that many share. An ack over which the connection broke is repeated, and answered with ok when the
+// message is gone, although somebody else may have had it in between and finished it first: whose work it was is not known.
+func (h *History) SharedLoss(e Ending) []string {
+	return h.loss(e, func(x *Hand) bool {
+		return slices.ContainsFunc(h.Rebuilds, func(r Rebuild) bool { return x.Asked <= r.To && x.Told >= r.From && x.Told-x.Asked > broken })
+	})
+}
+
+// broken is how long the answer to an ack takes, at least, when the connection broke over it.
+const broken = 50 * time.Millisecond
+
+// loss is Loss, where an ack that was answered with ok may not have been the one that finished its message.
+func (h *History) loss(e Ending, unsure func(*Hand) bool) []string {
 	var found []string
 	certain, maybe := map[string]int{}, map[string]int{}
 	for i := range h.Hands {
@@ -66,7 +82,7 @@ func (h *History) Loss(e Ending) []string {
 		if may {
 			maybe[x.ID]++
 		}
-		if sure {
+		if sure && !unsure(x) {
 			certain[x.ID]++
 		}
 	}
