@@ -18,7 +18,7 @@ func (f *fleet) killNode(c *cluster, what string, n *node) {
 	c.awaitHealthy()
 	f.log.Rebuilt(from)
 	back := f.log.Now()
-	eventually(f.t, "the backlog is gone, under the same load", recovery, func() bool { return f.unfinished() < 20 })
+	eventually(f.t, "the backlog is gone, under the same load", recovery, func() bool { return f.backlog() < 20 })
 	f.t.Logf("no backlog %v after all servers were there again", (f.log.Now() - back).Round(time.Millisecond))
 	verdict(f.t, "L1", jobs <= takeover, "jobs on after %v, at most %v", jobs.Round(100*time.Millisecond), takeover)
 	verdict(f.t, "L6", true, "no backlog %v after the end", (f.log.Now() - back).Round(100*time.Millisecond))

@@ -94,7 +94,7 @@ func TestTheBrokerIsAwayForAMinute(t *testing.T) {
 		t.Error("the pull that waited got nothing although work is there")
 	}
 	watched.end() // what its app did not settle comes again after the acknowledgement wait
-	eventually(t, "the backlog is gone, under the same load", recovery, func() bool { return f.unfinished() < 20 })
+	eventually(t, "the backlog is gone, under the same load", recovery, func() bool { return f.backlog() < 20 })
 	verdict(t, "L6", true, "%v away, on after %v and %v, no backlog after %v; /livez asked %d times", minute, fair.Round(time.Millisecond),
 		jobs.Round(time.Millisecond), (f.log.Now() - back).Round(100*time.Millisecond), alive)
 	f.end()

@@ -3,10 +3,13 @@ package integration
 import (
 	"context"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"os"
 	"testing"
 	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/fairlead/fairlead/agent/api"
 	"github.com/fairlead/fairlead/integration/history"
@@ -104,10 +107,23 @@ func (f *fleet) goesOn(since time.Duration, within time.Duration) (fair, jobs ti
 	return fair, jobs
 }
 
-// unfinished is how many stored messages nobody has acked.
-func (f *fleet) unfinished() int {
-	h := f.log.History()
-	return len(h.Stored) - h.Finished()
+// backlog is how many messages the queues hold: the streams know, also of what an app asked to finish in the moment of its
+// death. While they cannot be asked it is more than any bound.
+func (f *fleet) backlog() (n int) {
+	nc := f.server.connect()
+	defer nc.Close()
+	js, err := jetstream.New(nc)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	for _, name := range []string{"FL_Q_fair", "FL_Q_jobs"} {
+		s, err := js.Stream(f.t.Context(), name)
+		if err != nil {
+			return math.MaxInt
+		}
+		n += int(s.CachedInfo().State.Msgs)
+	}
+	return n
 }
 
 // end stops the traffic, waits until everything is handled, and judges the record.
@@ -115,7 +131,7 @@ func (f *fleet) end() {
 	f.t.Helper()
 	f.fair.stop()
 	f.jobs.stop()
-	eventually(f.t, "everything is handled", 2*patience, func() bool { return f.unfinished() == 0 })
+	eventually(f.t, "everything is handled", 2*patience, func() bool { return f.backlog() == 0 })
 	for _, m := range f.members {
 		m.leave()
 	}

@@ -25,7 +25,7 @@ func TestSoak(t *testing.T) {
 		what := s.step()
 		s.f.log.Rebuilt(at)
 		s.f.goesOn(s.f.log.Now(), recovery)
-		eventually(t, "the backlog is gone after "+what, recovery, func() bool { return s.f.unfinished() < 50 })
+		eventually(t, "the backlog is gone after "+what, recovery, func() bool { return s.f.backlog() < 50 })
 		s.bounds()
 		fmt.Printf("soak: %v of %v, %d faults, %d messages stored, %d handed over; last: %s\n", time.Since(began).Round(time.Second), long, n,
 			len(s.f.log.History().Stored), len(s.f.log.History().Hands), what)

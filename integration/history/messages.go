@@ -179,25 +179,6 @@ func (h *History) Repeated() (n int) {
 	return n
 }
 
-// Finished counts the stored messages that are finished: their ack was answered with ok, or with that they were finished
-// before.
-func (h *History) Finished() int {
-	done := map[message]bool{}
-	for i := range h.Hands {
-		x := &h.Hands[i]
-		if _, certain := x.acked(); certain || x.Result == "ack" && x.Status == "already_settled" {
-			done[message{x.Queue, x.ID}] = true
-		}
-	}
-	n := 0
-	for _, m := range h.Stored {
-		if done[message{m.Queue, m.ID}] {
-			n++
-		}
-	}
-	return n
-}
-
 // Touched counts the hand-overs that were in flight, or waited for again, while lanes may have been made again: each of them
 // may be repeated once.
 func (h *History) Touched() (n int) {
