@@ -69,7 +69,7 @@ strict priority levels, inside each a fair share between tenants.`,
 	root.AddCommand(
 		a.runCommand(), a.validateCommand(), a.permissionsCommand(), a.setupCommand(), a.demoCommand(),
 		a.publishCommand(), a.pullCommand(), a.workCommand(),
-		a.statusCommand(), a.queuesCommand(), a.peekCommand(), a.delayedCommand(), a.deadCommand(),
+		a.statusCommand(), a.topCommand(), a.queuesCommand(), a.peekCommand(), a.delayedCommand(), a.deadCommand(),
 		a.pauseCommand(), a.resumeCommand(), a.weightCommand(), a.purgeCommand(),
 		a.drainCommand(), a.healthCommand(), a.waitCommand(),
 		a.benchCommand(), a.schemaCommand(), a.versionCommand(), a.completionCommand(),

@@ -6,13 +6,12 @@ import (
 	"io"
 	"os"
 	"strconv"
-	"strings"
 	"text/tabwriter"
-	"time"
-	"unicode"
 	"unicode/utf8"
 
 	"golang.org/x/term"
+
+	"github.com/fairlead/fairlead/cmd/agent/internal/plain"
 )
 
 // isTerminal reports whether w is a terminal. Nothing that is not an *os.File is one.
@@ -70,17 +69,8 @@ func (t *table) row(cells ...any) {
 
 func (t *table) flush() error { return t.columns.Flush() }
 
-// printable returns s with everything that is not to be printed escaped as in Go: newlines, escape sequences, text that
-// runs from right to left by an invisible mark.
-func printable(s string) string {
-	if utf8.ValidString(s) && strings.IndexFunc(s, notPrintable) < 0 {
-		return s
-	}
-	quoted := strconv.Quote(s)
-	return strings.ReplaceAll(quoted[1:len(quoted)-1], `\"`, `"`)
-}
-
-func notPrintable(r rune) bool { return !unicode.IsPrint(r) }
+// printable returns s with everything that is not to be printed escaped.
+func printable(s string) string { return plain.Text(s) }
 
 // quote names something that the user wrote.
 func quote(s string) string { return strconv.Quote(s) }
@@ -100,20 +90,7 @@ func shorten(s string, limit int) string {
 }
 
 // seconds shows a time span in the largest two units.
-func seconds(s float64) string {
-	d := time.Duration(s * float64(time.Second))
-	switch {
-	case d < 0:
-		return "0s"
-	case d < 10*time.Second:
-		return d.Round(100 * time.Millisecond).String()
-	case d < time.Hour:
-		return d.Round(time.Second).String()
-	case d < 48*time.Hour:
-		return strings.TrimSuffix(d.Round(time.Minute).String(), "0s")
-	}
-	return fmt.Sprintf("%dd%dh", int(d.Hours())/24, int(d.Hours())%24)
-}
+func seconds(s float64) string { return plain.Seconds(s) }
 
 // sizeOf shows a number of bytes.
 func sizeOf(n uint64) string {

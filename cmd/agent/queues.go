@@ -10,6 +10,7 @@ import (
 
 	"github.com/fairlead/fairlead/agent/api"
 	"github.com/fairlead/fairlead/agent/client"
+	"github.com/fairlead/fairlead/cmd/agent/internal/plain"
 )
 
 func (a *app) queuesCommand() *cobra.Command {
@@ -147,10 +148,5 @@ func saidBy(s api.Said) string {
 	return ", said through agent " + printable(s.Agent) + " at " + s.At.UTC().Format("2006-01-02 15:04:05Z")
 }
 
-// keyName shows the absent key as what no key can be: keys are shown as they are, and a dash is a key as well.
-func keyName(key string) string {
-	if key == "" {
-		return "(unkeyed)"
-	}
-	return key
-}
+// keyName shows the absent key as what no key can be.
+func keyName(key string) string { return plain.Key(key) }

@@ -23,6 +23,7 @@ func (a *Agent) handler() http.Handler {
 	mux.HandleFunc("POST /v1/settle", a.settleCall)
 	mux.HandleFunc("GET /v1/session", a.session)
 	mux.HandleFunc("GET /v1/status", a.status)
+	mux.HandleFunc("GET /v1/overview", a.overview)
 	mux.HandleFunc("GET /v1/queues", a.queues)
 	mux.HandleFunc("GET /v1/queues/{queue}", a.queue)
 	mux.HandleFunc("GET /v1/queues/{queue}/peek", a.peek)

@@ -18,7 +18,21 @@ func (a *Agent) status(w http.ResponseWriter, _ *http.Request) {
 	if a.draining {
 		state = api.StateDraining
 	}
-	answer(w, http.StatusOK, api.AgentStatus{
+	answer(w, http.StatusOK, a.statusLocked(state, inFlight))
+}
+
+// overview has no rates: nobody counts them here.
+func (a *Agent) overview(w http.ResponseWriter, _ *http.Request) {
+	q := a.summary()
+	_, inFlight := a.Waiting()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	status := a.statusLocked(api.StateActive, inFlight)
+	answer(w, http.StatusOK, api.Overview{At: time.Now().UTC(), Status: &status, Queues: []api.QueueOverview{{QueueSummary: q, FairShare: true}}})
+}
+
+func (a *Agent) statusLocked(state string, inFlight int) api.AgentStatus {
+	return api.AgentStatus{
 		Agent: "test-1", Version: "v0.0.0", State: state, PID: 42,
 		StartedAt: time.Date(2026, 11, 29, 12, 0, 0, 0, time.UTC), UptimeSeconds: 3725,
 		Broker: api.BrokerStatus{Connected: a.broken == nil, URL: "nats://127.0.0.1:4222", Server: "test 2.15.3"},
@@ -27,7 +41,7 @@ func (a *Agent) status(w http.ResponseWriter, _ *http.Request) {
 			Queues: []api.CapsuleQueue{{Name: a.Queue, Lanes: 2, Paused: a.set.paused}},
 		}},
 		Peers: []api.Peer{{Agent: "test-2", Capsule: "default", Queues: []string{a.Queue}, Demand: true, AgeSeconds: 1.2}},
-	})
+	}
 }
 
 func (a *Agent) queues(w http.ResponseWriter, _ *http.Request) {
