@@ -225,7 +225,7 @@ func TestHostile(t *testing.T) {
 	if err := Print(&b, Model{Colour: true}, o); err != nil {
 		t.Fatal(err)
 	}
-	if got := b.String(); strings.ContainsAny(got, "\x1b\x07\x9b\r\u202e") || !strings.Contains(got, `\x1b[2J`) {
+	if got := b.String(); strings.ContainsAny(got, "\x1b\x07\u009b\r\u202e") || !strings.Contains(got, `\x1b[2J`) {
 		t.Errorf("printed: %q", got)
 	}
 }
