@@ -103,7 +103,7 @@ func (w *watched) agent(server *natsServer, address, signIn, password string, ma
 	}
 	a := newAgent(t, dir, filepath.Join(dir, "agent.sock"))
 	probes := fmt.Sprintf("127.0.0.1:%d", freePort(t))
-	text := fmt.Sprintf("nats: {url: \"%s\"%s}\nlisten: {socket: %s, probes_http: \"%s\"}\nlog: {level: trace, format: text}\nqueues: [{name: jobs, fair_share: true, single_active_consumer: true}]\ncapsules: [{name: work, queues: [jobs]}]\n",
+	text := fmt.Sprintf("nats: {url: \"%s\"%s}\nlisten: {socket: %s, probes_http: \"%s\", dashboard_http: \"\"}\nlog: {level: trace, format: text}\nqueues: [{name: jobs, fair_share: true, single_active_consumer: true}]\ncapsules: [{name: work, queues: [jobs]}]\n",
 		address, signIn, a.socket, probes)
 	for path, content := range map[string]string{file: text, secretFile: w.secret + "\n"} {
 		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
@@ -191,7 +191,7 @@ func TestASecretForEverybodyIsRefused(t *testing.T) {
 	file, secret := filepath.Join(dir, "fairlead.yaml"), filepath.Join(dir, "token")
 	for path, text := range map[string]string{
 		secret: canary,
-		file:   "nats: {url: \"nats://127.0.0.1:1\", token_file: " + secret + "}\nlisten: {socket: " + filepath.Join(dir, "agent.sock") + ", probes_http: \"\"}\nqueues: [{name: jobs}]\n",
+		file:   "nats: {url: \"nats://127.0.0.1:1\", token_file: " + secret + "}\nlisten: {socket: " + filepath.Join(dir, "agent.sock") + ", probes_http: \"\", dashboard_http: \"\"}\nqueues: [{name: jobs}]\n",
 	} {
 		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 			t.Fatal(err)

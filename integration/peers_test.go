@@ -23,7 +23,7 @@ func TestUsersDoWhatTheyMay(t *testing.T) {
 	a := newAgent(t, dir, filepath.Join(dir, "agent.sock"))
 	file := filepath.Join(dir, "fairlead.yaml")
 	if err := os.WriteFile(file, fmt.Appendf(nil, `nats: {embedded: {store_dir: %s}}
-listen: {socket: %s, mode: "0666", probes_http: "", allow_uids: [0, %d, %d, %d], publish_uids: [%d]}
+listen: {socket: %s, mode: "0666", probes_http: "", dashboard_http: "", allow_uids: [0, %d, %d, %d], publish_uids: [%d]}
 queues: [{name: jobs}]
 capsules: [{name: work, queues: [jobs], allow_gids: [%d]}]
 `, filepath.Join(dir, "jetstream"), a.socket, web, worker, stranger, web, worker), 0o600); err != nil {

@@ -42,7 +42,7 @@ func signedIn(t *testing.T, user, url, rest string) identity {
 	i.write(t, "password", user)
 	i.write(t, "fairlead.yaml", fmt.Sprintf(`agent: {id: %s}
 nats: {url: "%s", user: %s, password_file: %s}
-listen: {socket: %s, probes_http: "%s"}
+listen: {socket: %s, probes_http: "%s", dashboard_http: ""}
 log: {format: text}
 %s`, user, url, user, filepath.Join(i.dir, "password"), i.socket, i.probes, rest))
 	return i
