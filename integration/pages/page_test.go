@@ -90,6 +90,15 @@ func TestCompare(t *testing.T) {
 			t.Errorf("a page shows %q, %q is printed: %q", c.shown, c.printed, problem)
 		}
 	}
+	status := Block{Text: "up 61s, version devel, pid 7", Like: true}
+	for _, printed := range []string{"up 1s, version devel, pid 9", "up 1s, version v0.0.0-20261130082621-15463bc83a9e, pid 9", "up 1s, version v1.2.0+dirty, pid 9"} {
+		if problem := status.Compare(printed); problem != "" {
+			t.Error(problem)
+		}
+	}
+	if status.Compare("up 1s, version unknown, pid 9") == "" {
+		t.Error("any word is taken for a version")
+	}
 	if problem := (Block{Text: "up 61s, pid 7", Like: true}).Compare("up 1.5m, pid 234"); problem != "" {
 		t.Error(problem)
 	}
