@@ -27,6 +27,7 @@ type entry struct {
 	state   state
 	// settling is when its app said last what became of it; 0: it has not.
 	settling instant
+	writing  bool // the answer with it is being written: nobody knows yet whether its app got it
 	written  bool // from here on, losing it counts as an attempt
 	// doomed is why it was given up in a burial whose outcome is unknown. It may be among the dead letters: however the app
 	// loses it, or gives it back, it is buried again.
@@ -59,6 +60,9 @@ func (e *entry) counts() broker.Counting {
 	}
 	return broker.NotAnAttempt
 }
+
+// orphaned tells of a live delivery that its session ended while the answer was being written.
+func (e *entry) orphaned() bool { return e.session != nil && e.session.ended }
 
 // linkLocked puts e where live deliveries are found.
 func (b *Book) linkLocked(e *entry, now instant) {

@@ -56,7 +56,7 @@ func (b *Book) Hand(owner Owner, msgs []*broker.Message, lease time.Duration, s 
 			continue
 		}
 		e := &entries[i]
-		*e = entry{id: b.memory.issue(now), owner: owner, since: now, m: m, session: s, lease: lease, deadline: now + lease, place: absent}
+		*e = entry{id: b.memory.issue(now), owner: owner, since: now, m: m, session: s, writing: true, lease: lease, deadline: now + lease, place: absent}
 		b.byToken[e.id] = e
 		b.linkLocked(e, now)
 		ds = append(ds, Delivery{Message: m, Deadline: deadline, entry: e})
@@ -110,13 +110,22 @@ func (b *Book) nameAll(ds []Delivery) {
 }
 
 // Written tells that the answer with these deliveries was written: from now on, losing one counts as an attempt. After
-// ReturnAll it does not: then it is this agent that goes away.
+// ReturnAll it does not: then it is this agent that goes away. What its session left behind meanwhile goes back at once.
+//
+// Each delivery is to be told of with Written or with Unwritten, as soon as it is known.
 func (b *Book) Written(ds []Delivery) {
 	b.mu.Lock()
+	defer b.mu.Unlock()
+	var backs []giveBack
 	for i := range ds {
-		ds[i].entry.written = !b.leaving
+		e := ds[i].entry
+		e.writing, e.written = false, !b.leaving
+		if e.state == live && e.orphaned() {
+			backs = append(backs, b.loseLocked(e, fateExpired, SessionLost, sessionEnded))
+		}
 	}
-	b.mu.Unlock()
+	b.counts.SessionsLost += uint64(len(backs))
+	b.giveBackLocked(backs)
 }
 
 // Unwritten tells that the answer could not be written. What is still live of it goes back at once, in ascending order;
@@ -127,7 +136,9 @@ func (b *Book) Unwritten(ds []Delivery) {
 	var backs []giveBack
 	for i := range ds {
 		// An app that knows a token from a torn answer may have settled it: then that is the outcome.
-		if e := ds[i].entry; e.state == live {
+		e := ds[i].entry
+		e.writing = false
+		if e.state == live {
 			backs = append(backs, b.loseLocked(e, fateExpired, Unwritten, "the answer could not be written"))
 		}
 	}

@@ -46,6 +46,7 @@ type modelDelivery struct {
 	d        Delivery
 	m        *broker.Message // the latest handle
 	state    string          // live, finishing, returning, settled, expired
+	writing  bool
 	written  bool
 	lost     bool
 	lease    time.Duration
@@ -197,7 +198,7 @@ func (m *model) hand(rt *rapid.T) {
 	}
 	for i, d := range ds {
 		m.all = append(m.all, &modelDelivery{
-			token: d.Token, d: d, m: msgs[i], state: "live", lease: lease, deadline: time.Now().Add(lease), session: s,
+			token: d.Token, d: d, m: msgs[i], state: "live", writing: true, lease: lease, deadline: time.Now().Add(lease), session: s,
 		})
 	}
 }
@@ -205,12 +206,21 @@ func (m *model) hand(rt *rapid.T) {
 func (m *model) written(rt *rapid.T) {
 	d := m.pick(rt, func(d *modelDelivery) bool { return !d.written })
 	m.b.Written([]Delivery{d.d})
-	d.written = !m.leaving
+	d.writing, d.written = false, !m.leaving
+	if d.orphaned() {
+		m.back([]modelReturn{m.lose(d)})
+	}
+}
+
+// orphaned tells that its session ended while nobody knew yet whether its app got it.
+func (d *modelDelivery) orphaned() bool {
+	return d.state == "live" && d.session != nil && d.session.ended
 }
 
 func (m *model) unwritten(rt *rapid.T) {
 	d := m.pick(rt, func(d *modelDelivery) bool { return !d.written })
 	m.b.Unwritten([]Delivery{d.d})
+	d.writing = false
 	if d.state == "live" {
 		m.back([]modelReturn{m.lose(d)})
 	}
@@ -229,12 +239,16 @@ func (m *model) settle(rt *rapid.T) {
 		}
 		a := &asked{}
 		list, asks = append(list, s), append(asks, a)
-		switch d.state {
-		case "settled":
-			a.want = api.StatusAlreadySettled
-		case "expired":
+		switch {
+		case d.orphaned():
+			d.written = !m.leaving
 			a.want = api.StatusExpired
-		case "finishing", "returning":
+			backs = append(backs, m.lose(d))
+		case d.state == "settled":
+			a.want = api.StatusAlreadySettled
+		case d.state == "expired":
+			a.want = api.StatusExpired
+		case d.state == "finishing" || d.state == "returning":
 			d.asked = append(d.asked, a)
 		default:
 			backs = append(backs, m.settleLive(d, s, a)...)
@@ -405,11 +419,16 @@ func (m *model) end(rt *rapid.T) {
 		if d.session != s {
 			continue
 		}
-		switch d.state {
-		case "live":
-			rs = append(rs, m.lose(d))
-		case "finishing":
+		switch {
+		case d.state == "finishing":
 			d.lost = true
+		case d.state != "live":
+		case d.writing:
+			if latest := time.Now().Add(time.Second); latest.Before(d.deadline) {
+				d.deadline = latest
+			}
+		default:
+			rs = append(rs, m.lose(d))
 		}
 	}
 	m.back(rs)

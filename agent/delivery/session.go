@@ -3,12 +3,19 @@ package delivery
 import (
 	"context"
 	"crypto/rand"
+	"time"
 
 	"github.com/fairlead/fairlead/agent/api"
 )
 
 // maxEvents bounds what a session keeps for a client that does not read. Beyond it the oldest events are dropped.
 const maxEvents = 4096
+
+// outcomeGrace is how long the end of a session waits for an answer that is being written. It takes microseconds, unless
+// the app has stopped reading.
+const outcomeGrace = time.Second
+
+const sessionEnded = "the session ended"
 
 // Session is the time for which a connection of an app is held open. What it holds when it ends is given back at once.
 type Session struct {
@@ -84,7 +91,8 @@ func (b *Book) Events(s *Session) []api.Event {
 }
 
 // End ends s: everything it holds goes back at once, in ascending order, and counts as an attempt if it was written.
-// Settlements that are being carried out are completed. End can be called twice, and does not block.
+// Settlements that are being carried out are completed. What is in an answer that is being written at this moment goes back
+// as soon as it is known whether the app got it, within a second. End can be called twice, and does not block.
 func (b *Book) End(s *Session) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -95,13 +103,19 @@ func (b *Book) End(s *Session) {
 	s.cancel()
 	delete(b.sessions, s.id)
 	backs := make([]giveBack, 0, len(s.held))
+	latest := b.now() + outcomeGrace
 	for _, e := range s.held { // sorted below
-		if e.state != live {
+		switch {
+		case e.state != live:
 			e.lost = true
-			continue
+		case e.writing:
+			e.deadline = min(e.deadline, latest)
+			b.deadlines.changed(e)
+		default:
+			backs = append(backs, b.loseLocked(e, fateExpired, SessionLost, sessionEnded))
 		}
-		backs = append(backs, b.loseLocked(e, fateExpired, SessionLost, "the session ended"))
 	}
+	b.armLocked()
 	clear(s.held)
 	b.counts.SessionsLost += uint64(len(backs))
 	b.giveBackLocked(backs)

@@ -77,6 +77,9 @@ func TestWhatALossCounts(t *testing.T) {
 	}{
 		{"session lost after the answer", true, func(b *Book, s *Session, _ []Delivery) { b.End(s) }, broker.AnAttempt},
 		{"session lost before the answer", false, func(b *Book, s *Session, _ []Delivery) { b.End(s) }, broker.NotAnAttempt},
+		{"session lost while the answer was written", false, func(b *Book, s *Session, d []Delivery) { b.End(s); b.Written(d) }, broker.AnAttempt},
+		{"session lost while the answer could not be written", false, func(b *Book, s *Session, d []Delivery) { b.End(s); b.Unwritten(d) }, broker.NotAnAttempt},
+		{"drained, and lost, while the answer was written", false, func(b *Book, s *Session, d []Delivery) { b.ReturnAll(); b.End(s); b.Written(d) }, broker.NotAnAttempt},
 		{"expired after the answer", true, func(*Book, *Session, []Delivery) { time.Sleep(time.Minute) }, broker.AnAttempt},
 		{"expired before the answer", false, func(*Book, *Session, []Delivery) { time.Sleep(time.Minute) }, broker.NotAnAttempt},
 		{"answer not written", false, func(b *Book, _ *Session, d []Delivery) { b.Unwritten(d) }, broker.NotAnAttempt},
@@ -106,6 +109,47 @@ func TestWhatALossCounts(t *testing.T) {
 				}
 			}
 			wantStatus(t, c.name, settle(b, d[0].Token, "ack"), api.StatusExpired)
+		})
+	}
+}
+
+// A session that ends while an answer is being written waits for the outcome, for a second at most; what was written before
+// goes back at once. Who settles what is in that answer has got it.
+func TestASessionEndsWhileAnAnswerIsWritten(t *testing.T) {
+	for name, goesOn := range map[string]func(*testing.T, *Book, []Delivery) broker.Counting{
+		"nobody ever says": func(_ *testing.T, _ *Book, _ []Delivery) broker.Counting {
+			time.Sleep(outcomeGrace)
+			return broker.NotAnAttempt
+		},
+		"its app says": func(t *testing.T, b *Book, late []Delivery) broker.Counting {
+			wantStatus(t, "ack", settle(b, late[0].Token, "ack"), api.StatusExpired)
+			b.Written(late)
+			return broker.AnAttempt
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := &fakeBroker{}
+				b, o := New(f, fixed{}), &fakeOwner{}
+				defer b.Close()
+				s := b.OpenSession()
+				late := hand(t, b, o, messages("q", 1, 1), time.Minute, s)
+				b.Written(hand(t, b, o, messages("q", 2, 2), time.Minute, s))
+				b.End(s)
+				synctest.Wait()
+				if r := f.gaveBack(); len(r) != 2 || r[0].m.Seq != 2 || r[1].m.Seq != 3 {
+					t.Fatalf("given back at once: %s, want 2 and 3", describe(r))
+				}
+				counts := goesOn(t, b, late)
+				synctest.Wait()
+				r := f.gaveBack()
+				if len(r) != 3 || r[2].m.Seq != 1 || r[2].how.Counts != counts || o.slots() != 3 {
+					t.Errorf("given back: %s with %d slots, want 1 too, counts %v", describe(r), o.slots(), counts)
+				}
+				if n := b.Stats().Live; n != 0 {
+					t.Errorf("%d are still live", n)
+				}
+			})
 		})
 	}
 }

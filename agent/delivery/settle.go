@@ -120,6 +120,13 @@ func (b *Book) beginLocked(w waiter, s *settlement, now instant) {
 		w.c.backs = append(w.c.backs, b.revokeLocked(e))
 		return
 	}
+	if e.orphaned() { // whoever knows its token has got it
+		e.written = !b.leaving
+		b.counts.SessionsLost++
+		w.c.backs = append(w.c.backs, b.loseLocked(e, fateExpired, SessionLost, sessionEnded))
+		w.setLocked(api.StatusExpired)
+		return
+	}
 	switch s.result {
 	case api.Ack:
 		w.c.open++
