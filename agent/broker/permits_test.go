@@ -34,14 +34,16 @@ func (r *rig) holder(name string, limit int, wait time.Duration) *permitHolder {
 	h.permits = p
 	done := make(chan struct{})
 	ticker := time.NewTicker(5 * time.Millisecond)
+	var ticking sync.WaitGroup
 	r.t.Cleanup(func() {
 		ticker.Stop()
 		close(done)
+		ticking.Wait()
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
 		p.Close(ctx)
 	})
-	go func() {
+	ticking.Go(func() {
 		for {
 			select {
 			case <-ticker.C:
@@ -50,7 +52,7 @@ func (r *rig) holder(name string, limit int, wait time.Duration) *permitHolder {
 				return
 			}
 		}
-	}()
+	})
 	h.enter(func(*permit.Ledger, time.Time) {})
 	return h
 }
