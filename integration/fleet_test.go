@@ -88,21 +88,25 @@ func mixed(seed uint64, capsule, name string) habits {
 	}}
 }
 
-// goesOn waits until apps of both queues had something after a time.
+// flow is how many messages of each queue must be handed over for work to be said to go on: publishers of a fleet need about
+// a second for that.
+const flow = 40
+
+// goesOn waits until work flows in both queues after a time, and returns how long the first message of each took.
 func (f *fleet) goesOn(since time.Duration, within time.Duration) (fair, jobs time.Duration) {
 	f.t.Helper()
 	eventually(f.t, "work goes on in both queues", within, func() bool {
-		fair, jobs = 0, 0
+		first, seen := map[string]time.Duration{}, map[string]int{}
 		for _, h := range f.log.History().Hands {
-			switch {
-			case h.Got <= since:
-			case h.Queue == "fair" && fair == 0:
-				fair = h.Got - since
-			case h.Queue == "jobs" && jobs == 0:
-				jobs = h.Got - since
+			if h.Got <= since {
+				continue
+			}
+			if seen[h.Queue]++; seen[h.Queue] == 1 {
+				first[h.Queue] = h.Got - since
 			}
 		}
-		return fair > 0 && jobs > 0
+		fair, jobs = first["fair"], first["jobs"]
+		return seen["fair"] >= flow && seen["jobs"] >= flow
 	})
 	return fair, jobs
 }
