@@ -19,6 +19,7 @@ type lease struct {
 
 func (l *lease) Trusted(time.Time) (uint64, bool) { return l.fence, !l.over.Load() }
 func (l *lease) Held(time.Time) (uint64, bool)    { return l.fence, !l.over.Load() }
+func (l *lease) ValidUntil() time.Time            { return time.Now().Add(time.Hour) }
 
 func singleActive(q *config.Queue) { q.SingleActiveConsumer, q.AckWait = true, 2*time.Second }
 

@@ -21,6 +21,8 @@ type Grant interface {
 	Trusted(now time.Time) (fence uint64, ok bool)
 	// Held tells whether messages that were handed out may be settled.
 	Held(now time.Time) (fence uint64, ok bool)
+	// ValidUntil is when trust in the present tenure ends, as things stand: each renewal moves it.
+	ValidUntil() time.Time
 }
 
 // NewTenure returns the tenure with this fence, as long as the grant says so.
@@ -50,6 +52,16 @@ func (t *Tenure) Held(now time.Time) bool {
 	}
 	fence, ok := t.grant.Held(now)
 	return ok && fence == t.fence
+}
+
+// Until is when trust in the tenure ends, as things stand: each renewal moves it. It has passed when the tenure is over. A nil
+// tenure has no end, and must not be asked.
+func (t *Tenure) Until(now time.Time) time.Time {
+	until := t.grant.ValidUntil() // before the fence: should that be the next tenure's, this one is over
+	if !t.Held(now) {
+		return time.Time{}
+	}
+	return until
 }
 
 // token is the tenure's part of the names of its lanes; "" without one.

@@ -1,6 +1,7 @@
 package delivery
 
 import (
+	"slices"
 	"time"
 
 	"github.com/fairlead/fairlead/agent/api"
@@ -40,6 +41,30 @@ func Stale(ds []Delivery) (stale []Delivery) {
 		}
 	}
 	return stale
+}
+
+// TrustEnds returns a function that tells when, as things stand, the first of the tenures ends that deliveries were taken in: until
+// then they may be written to their app. Each renewal moves it. It is nil when there is no such time.
+func TrustEnds(ds []Delivery) func() time.Time {
+	var tenures []*broker.Tenure
+	for i := range ds {
+		if t := ds[i].Message.Tenure(); t != nil && !slices.Contains(tenures, t) {
+			tenures = append(tenures, t)
+		}
+	}
+	if tenures == nil {
+		return nil
+	}
+	return func() time.Time {
+		now := time.Now()
+		first := tenures[0].Until(now)
+		for _, t := range tenures[1:] {
+			if at := t.Until(now); at.Before(first) {
+				first = at
+			}
+		}
+		return first
+	}
 }
 
 // held tells whether e may be settled.

@@ -14,6 +14,7 @@ import (
 // grant is a tenure's right, as a test wants it: trusted and held, held only, or over.
 type grant struct {
 	fence            uint64
+	until            time.Time
 	distrusted, over atomic.Bool
 }
 
@@ -21,6 +22,7 @@ func (g *grant) Trusted(time.Time) (uint64, bool) {
 	return g.fence, !g.distrusted.Load() && !g.over.Load()
 }
 func (g *grant) Held(time.Time) (uint64, bool) { return g.fence, !g.over.Load() }
+func (g *grant) ValidUntil() time.Time         { return g.until }
 
 // messages returns n messages of a tenure.
 func (g *grant) messages(first uint64, n int) []*broker.Message {
@@ -193,5 +195,30 @@ func TestStale(t *testing.T) {
 	g.distrusted.Store(true)
 	if s := Stale(ds); len(s) != 1 || s[0].Message.Seq != 1 {
 		t.Errorf("%d stale, want the one of the tenure", len(s))
+	}
+}
+
+// What is written to an app may be as long as the first of its tenures lasts, whose end renewals move.
+func TestTrustEnds(t *testing.T) {
+	soon, later := time.Now().Add(time.Minute), time.Now().Add(time.Hour)
+	a, b := &grant{fence: 5, until: later}, &grant{fence: 6, until: soon}
+	ds := make([]Delivery, 0, 4)
+	for _, m := range append(append(a.messages(1, 2), b.messages(3, 1)...), messages("plain", 9, 1)...) {
+		ds = append(ds, Delivery{Message: m})
+	}
+	if TrustEnds(ds[3:]) != nil || TrustEnds(nil) != nil {
+		t.Error("what needs no tenure has an end")
+	}
+	ends := TrustEnds(ds)
+	if got := ends(); !got.Equal(soon) {
+		t.Errorf("it ends at %v, want %v", got, soon)
+	}
+	b.until = later.Add(1)
+	if got := ends(); !got.Equal(later) {
+		t.Errorf("renewed: it ends at %v, want %v", got, later)
+	}
+	b.over.Store(true)
+	if got := ends(); got.After(time.Now()) {
+		t.Errorf("of a tenure that is over: %v", got)
 	}
 }

@@ -19,6 +19,7 @@ type grant struct {
 
 func (g *grant) Trusted(time.Time) (uint64, bool) { return g.fence, !g.distrust }
 func (g *grant) Held(time.Time) (uint64, bool)    { return g.fence, true }
+func (g *grant) ValidUntil() time.Time            { return time.Now().Add(time.Hour) }
 
 func single(q config.Queue) config.Queue {
 	q.SingleActiveConsumer = true

@@ -1,9 +1,12 @@
 package socket
 
 import (
+	"errors"
 	"net"
 	"net/http"
+	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/fairlead/fairlead/agent/api"
@@ -25,12 +28,17 @@ type conns struct {
 	all    map[*conn]struct{}
 }
 
+// errTrustOver says that the rest of an answer was not written, because the tenure is over in which its messages were taken.
+var errTrustOver = errors.New("socket: the queue's lease was lost while the answer was written")
+
 // conn is one connection. It bounds each write, and its end is the end of its session.
 type conn struct {
 	net.Conn
 	server *Server
 	peer   func() peer
 	once   sync.Once
+	// ends tells until when what is written now may be; nil: there is no such time.
+	ends atomic.Pointer[func() time.Time]
 
 	// Guarded by the lock of conns.
 	state   http.ConnState
@@ -47,15 +55,47 @@ func (c *conn) Write(p []byte) (int, error) {
 		if len(piece) > writeSlice {
 			piece = piece[:writeSlice]
 		}
-		if err := c.SetWriteDeadline(time.Now().Add(c.server.limits.WriteTimeout)); err != nil {
-			return written, err
-		}
-		n, err := c.Conn.Write(piece)
+		n, err := c.writeSlice(piece)
 		written += n
 		if err != nil || written == len(p) {
 			return written, err
 		}
 	}
+}
+
+// writeSlice writes a part of an answer within the write timeout, and as long as it may be written.
+func (c *conn) writeSlice(piece []byte) (written int, err error) {
+	timeout := time.Now().Add(c.server.limits.WriteTimeout)
+	for {
+		deadline := timeout
+		if ends := c.ends.Load(); ends != nil {
+			at := (*ends)()
+			if !time.Now().Before(at) {
+				return written, errTrustOver
+			}
+			if at.Before(deadline) {
+				deadline = at
+			}
+		}
+		if err := c.SetWriteDeadline(deadline); err != nil {
+			return written, err
+		}
+		n, err := c.Conn.Write(piece[written:])
+		written += n
+		if errors.Is(err, os.ErrDeadlineExceeded) && time.Now().Before(timeout) {
+			continue // the time may have been moved meanwhile
+		}
+		return written, err
+	}
+}
+
+// setEnds says until when what is written from now on may be.
+func (c *conn) setEnds(ends func() time.Time) {
+	if ends == nil {
+		c.ends.Store(nil)
+		return
+	}
+	c.ends.Store(&ends)
 }
 
 // Close implements net.Conn. The connection's session ends with it.

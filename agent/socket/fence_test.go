@@ -1,24 +1,59 @@
 package socket
 
 import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
 	"slices"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
+	"github.com/fairlead/fairlead/agent/api"
 	"github.com/fairlead/fairlead/agent/broker"
 )
 
-// grant trusts its tenure as often as it is asked, up to a number of times.
-type grant struct{ times atomic.Int64 }
+// grant trusts its tenure as often as it is asked, up to a number of times; and for an hour, unless it says for how long.
+type grant struct {
+	times atomic.Int64
+	until atomic.Pointer[time.Time]
+	// renewed makes each end that is asked for a new one, a moment later; asked counts them.
+	renewed atomic.Bool
+	asked   atomic.Int64
+}
 
 func (g *grant) Trusted(time.Time) (uint64, bool) { return 42, g.times.Add(-1) >= 0 }
 func (g *grant) Held(time.Time) (uint64, bool)    { return 42, true }
 
+func (g *grant) ValidUntil() time.Time {
+	g.asked.Add(1)
+	if g.renewed.Load() {
+		return time.Now().Add(20 * time.Millisecond)
+	}
+	if at := g.until.Load(); at != nil {
+		return *at
+	}
+	return time.Now().Add(time.Hour)
+}
+
+func (g *grant) end(in time.Duration) {
+	at := time.Now().Add(in)
+	g.until.Store(&at)
+}
+
 func fenced(seq uint64, times int64) *broker.Message {
 	g := &grant{}
 	g.times.Store(times)
+	return g.message(seq)
+}
+
+func (g *grant) message(seq uint64) *broker.Message {
 	m := message(seq)
 	m.Lane = &broker.Lane{Layout: broker.Layout{Queue: m.Queue, Single: true, Tenure: broker.NewTenure(42, g)}}
 	return m
@@ -97,4 +132,76 @@ func TestEachPieceIsWrittenWithTrust(t *testing.T) {
 			}
 		})
 	}
+}
+
+// slowly asks for one big message of a tenure whose trust lasts for a time, and reads the beginning of the answer only.
+func slowly(t *testing.T, r *rig, g *grant, path string, trust time.Duration) (c net.Conn, rest io.Reader) {
+	t.Helper()
+	g.times.Store(99)
+	g.end(trust)
+	m := g.message(1)
+	m.Data = []byte(strings.Repeat("x", 6<<20))
+	r.add(m)
+	c = r.dial()
+	t.Cleanup(func() { _ = c.Close() })
+	fmt.Fprintf(c, "POST %s HTTP/1.1\r\nHost: x\r\n\r\n", path)
+	first := make([]byte, 100)
+	if _, err := io.ReadFull(c, first); err != nil {
+		t.Fatal(err)
+	}
+	return c, io.MultiReader(bytes.NewReader(first), c)
+}
+
+// A big message to an app that reads slowly: when trust ends in the middle of it, nothing more is written, the app can see that
+// the answer has no end, and the message goes back.
+func TestAnAnswerIsBrokenOffWhenTrustEnds(t *testing.T) {
+	for _, path := range []string{pullPath + "?wait=5s", "/v1/capsules/work/next?wait=5s"} {
+		r := newRig(t)
+		g := &grant{}
+		_, answer := slowly(t, r, g, path, 300*time.Millisecond)
+		eventually(t, "it went back", func() bool { return len(r.gaveBack()) == 1 })
+		if back := r.gaveBack()[0]; back.seq != 1 || back.counts != broker.NotAnAttempt {
+			t.Errorf("%s: given back: %+v", path, back)
+		}
+		if all, err := io.ReadAll(answer); err != nil && !errors.Is(err, syscall.ECONNRESET) || len(all) >= 6<<20 {
+			t.Errorf("%s: %d bytes were written, %v", path, len(all), err)
+		}
+	}
+}
+
+// The same app, as long as the lease is renewed: it gets the whole message.
+func TestASlowAppGetsItsAnswerWhileTheLeaseIsRenewed(t *testing.T) {
+	r := newRig(t)
+	g := &grant{}
+	g.renewed.Store(true)
+	c, answer := slowly(t, r, g, pullPath+"?wait=5s", 0)
+	eventually(t, "trust has ended, and was renewed, several times", func() bool { return g.asked.Load() > 10 })
+	_ = c.SetReadDeadline(time.Now().Add(20 * time.Second))
+	in := bufio.NewReader(answer)
+	if ds := readLines(t, in); len(ds) != 1 || len(*ds[0].Data) != 6<<20 {
+		t.Errorf("%d deliveries", len(ds))
+	}
+	if len(r.gaveBack()) != 0 {
+		t.Errorf("given back: %+v", r.gaveBack())
+	}
+	// The connection is no tenure's any more.
+	g.renewed.Store(false) // it was over before
+	fmt.Fprint(c, "POST /v1/settle HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n[]")
+	if next, err := http.ReadResponse(in, nil); err != nil || next.StatusCode != http.StatusOK {
+		t.Errorf("the next answer on the connection: %+v, %v", next, err)
+	}
+}
+
+// readLines reads one answer of a pull.
+func readLines(t *testing.T, in *bufio.Reader) []api.Delivery {
+	t.Helper()
+	response, err := http.ReadResponse(in, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return lines(t, answer{response, string(body)})
 }

@@ -33,6 +33,7 @@ func (x *exchange) next() error {
 	x.messageHeaders(&h.ds[0])
 	data := h.payload(&h.ds[0])
 	x.head(http.StatusOK, "", len(data))
+	x.bound(h.ds)
 	return x.write(h.ds, data)
 }
 

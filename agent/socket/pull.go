@@ -244,6 +244,7 @@ func (x *exchange) answerPull(h handful, failed []api.SettleResult) error {
 				return x.answerPull(h, failed)
 			}
 			x.head(http.StatusOK, contentType, -1)
+			x.bound(ds[from : i+1])
 		}
 		if _, err := x.w.Write(buf); err != nil {
 			return x.unwritten(ds, err)
@@ -256,6 +257,7 @@ func (x *exchange) answerPull(h handful, failed []api.SettleResult) error {
 			return x.answerPull(h, failed)
 		}
 		x.head(http.StatusOK, contentType, len(buf))
+		x.bound(ds)
 		return x.write(ds, buf)
 	}
 	return x.write(ds, x.freshPiece(&e, buf, &h, ds[from:]))
@@ -265,6 +267,7 @@ func (x *exchange) answerPull(h handful, failed []api.SettleResult) error {
 // before it can have taken long.
 func (x *exchange) freshPiece(e *encoder, piece []byte, h *handful, ds []delivery.Delivery) []byte {
 	kept := x.fresh(ds)
+	x.bound(kept)
 	if len(kept) == len(ds) {
 		return piece
 	}
@@ -287,6 +290,13 @@ func (x *exchange) fresh(ds []delivery.Delivery) []delivery.Delivery {
 	})
 }
 
+// bound has what is written next broken off when the trust ends under which ds were taken: an app that reads slowly can take long.
+func (x *exchange) bound(ds []delivery.Delivery) {
+	if c := x.conn(); c != nil {
+		c.setEnds(delivery.TrustEnds(ds))
+	}
+}
+
 // write writes the last, or only, piece of an answer with deliveries.
 func (x *exchange) write(ds []delivery.Delivery, piece []byte) error {
 	if err := x.r.Context().Err(); err != nil {
@@ -299,6 +309,7 @@ func (x *exchange) write(ds []delivery.Delivery, piece []byte) error {
 		return x.unwritten(ds, err)
 	}
 	x.Book.Written(ds)
+	x.bound(nil)
 	return nil
 }
 
