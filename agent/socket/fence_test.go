@@ -45,6 +45,7 @@ func (g *grant) ValidUntil() time.Time {
 func (g *grant) end(in time.Duration) {
 	at := time.Now().Add(in)
 	g.until.Store(&at)
+	g.renewed.Store(false)
 }
 
 func fenced(seq uint64, times int64) *broker.Message {
@@ -134,11 +135,11 @@ func TestEachPieceIsWrittenWithTrust(t *testing.T) {
 	}
 }
 
-// slowly asks for one big message of a tenure whose trust lasts for a time, and reads the beginning of the answer only.
-func slowly(t *testing.T, r *rig, g *grant, path string, trust time.Duration) (c net.Conn, rest io.Reader) {
+// slowly asks for one big message of a tenure that is renewed again and again, and reads the beginning of the answer only.
+func slowly(t *testing.T, r *rig, g *grant, path string) (c net.Conn, rest io.Reader) {
 	t.Helper()
 	g.times.Store(99)
-	g.end(trust)
+	g.renewed.Store(true)
 	m := g.message(1)
 	m.Data = []byte(strings.Repeat("x", 6<<20))
 	r.add(m)
@@ -158,7 +159,8 @@ func TestAnAnswerIsBrokenOffWhenTrustEnds(t *testing.T) {
 	for _, path := range []string{pullPath + "?wait=5s", "/v1/capsules/work/next?wait=5s"} {
 		r := newRig(t)
 		g := &grant{}
-		_, answer := slowly(t, r, g, path, 300*time.Millisecond)
+		_, answer := slowly(t, r, g, path)
+		g.end(0)
 		eventually(t, "it went back", func() bool { return len(r.gaveBack()) == 1 })
 		if back := r.gaveBack()[0]; back.seq != 1 || back.counts != broker.NotAnAttempt {
 			t.Errorf("%s: given back: %+v", path, back)
@@ -173,8 +175,7 @@ func TestAnAnswerIsBrokenOffWhenTrustEnds(t *testing.T) {
 func TestASlowAppGetsItsAnswerWhileTheLeaseIsRenewed(t *testing.T) {
 	r := newRig(t)
 	g := &grant{}
-	g.renewed.Store(true)
-	c, answer := slowly(t, r, g, pullPath+"?wait=5s", 0)
+	c, answer := slowly(t, r, g, pullPath+"?wait=5s")
 	eventually(t, "trust has ended, and was renewed, several times", func() bool { return g.asked.Load() > 10 })
 	_ = c.SetReadDeadline(time.Now().Add(20 * time.Second))
 	in := bufio.NewReader(answer)
@@ -185,7 +186,7 @@ func TestASlowAppGetsItsAnswerWhileTheLeaseIsRenewed(t *testing.T) {
 		t.Errorf("given back: %+v", r.gaveBack())
 	}
 	// The connection is no tenure's any more.
-	g.renewed.Store(false) // it was over before
+	g.end(0)
 	fmt.Fprint(c, "POST /v1/settle HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n[]")
 	if next, err := http.ReadResponse(in, nil); err != nil || next.StatusCode != http.StatusOK {
 		t.Errorf("the next answer on the connection: %+v, %v", next, err)
