@@ -77,9 +77,14 @@ func (d *definer) run() {
 	}
 	d.changed(all)
 	first := true
+	again := time.NewTicker(sparedAgain)
+	defer again.Stop()
 	for {
 		select {
 		case <-d.wake:
+		case <-again.C:
+			d.tighten()
+			continue
 		case <-d.ctx.Done():
 			return
 		}
@@ -89,6 +94,27 @@ func (d *definer) run() {
 		if first {
 			first = false
 			close(d.ready)
+		}
+	}
+}
+
+// sparedAgain is how often a limit per key is tried again that would have dropped messages.
+const sparedAgain = 10 * time.Second
+
+// tighten tries again to put limits in force that tenants were over. If that fails, the next time.
+func (d *definer) tighten() {
+	spared := d.a.client.Spared()
+	if len(spared) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(d.ctx, 10*time.Second)
+	defer cancel()
+	for _, def := range d.a.group.Definitions() {
+		if !slices.Contains(spared, def.Name) {
+			continue
+		}
+		if err := d.a.client.EnsureStream(ctx, def); err != nil && d.ctx.Err() == nil {
+			d.a.log.Debug("a limit cannot be put in force yet", "queue", def.Name, "error", err)
 		}
 	}
 }

@@ -63,7 +63,7 @@ func (a *Agent) warnings() []string {
 	a.mu.Lock()
 	w := a.warn
 	a.mu.Unlock()
-	list := slices.Concat(a.client.Missing(), a.group.Warnings(), a.sources.warnings(a.group.Definitions()))
+	list := slices.Concat(a.client.Missing(), a.client.SparedWarnings(), a.group.Warnings(), a.sources.warnings(a.group.Definitions()))
 	for _, own := range []string{a.dashboardTaken, a.probesTaken, w} { // of these, the one that keeps it from working comes first
 		if own != "" {
 			list = append([]string{own}, list...)

@@ -69,6 +69,7 @@ type Client struct {
 	scans    scans
 	holds    holds
 	rings    rings
+	spared   sparings
 	create   chan struct{} // a slot for each lane that may be in the making
 	lostAt   atomic.Int64  // when a lane of a dead server was found last, in Unix nanoseconds
 
@@ -80,6 +81,11 @@ type Client struct {
 	// Definition returns the definition of a queue that is in force. It is set before the first Feed is made and does not
 	// change. Without it no message is given up.
 	Definition func(queue string) (config.Queue, bool)
+
+	// Followed returns the definition of a queue through whose lanes its messages are taken: the one in force, or, for a moment
+	// after that has changed, the one before. It is set before the first publish and does not change. Without it that is
+	// what publishers give.
+	Followed func(queue string) (config.Queue, bool)
 
 	mu        sync.Mutex
 	listeners []*listener

@@ -45,9 +45,16 @@ func (c *Client) ensureStream(ctx context.Context, q config.Queue) error {
 		},
 		merge: func(have jetstream.StreamConfig) (jetstream.StreamConfig, bool) {
 			want := mergeConfig(have, c.streamConfig(q))
-			return want, sameConfig(have, want)
+			same := sameConfig(have, want)
+			if same {
+				c.spared.forget(q.Name) // another agent was faster
+			}
+			return want, same
 		},
-		before: func(have *jetstream.StreamInfo, want jetstream.StreamConfig) error {
+		before: func(have *jetstream.StreamInfo, want *jetstream.StreamConfig) error {
+			if err := c.spare(ctx, q, have.Config, want); err != nil {
+				return err
+			}
 			return c.goOn(ctx, have, want.Sources)
 		},
 	})
@@ -58,8 +65,8 @@ type streamPlan struct {
 	queue string
 	fresh func() jetstream.StreamConfig                                              // when there is none yet
 	merge func(have jetstream.StreamConfig) (want jetstream.StreamConfig, same bool) // what one that is there becomes
-	// before is called before a stream is changed; nil is nothing to do.
-	before func(have *jetstream.StreamInfo, want jetstream.StreamConfig) error
+	// before is called before a stream is changed, and can change what it becomes; nil is nothing to do.
+	before func(have *jetstream.StreamInfo, want *jetstream.StreamConfig) error
 }
 
 // ensure makes a stream, or brings it to what the plan says.
@@ -84,8 +91,11 @@ func (c *Client) ensure(ctx context.Context, p streamPlan) error {
 		return nil
 	}
 	if p.before != nil {
-		if err := p.before(have, want); err != nil {
+		if err := p.before(have, &want); err != nil {
 			return fmt.Errorf("broker: stream %s: %w", fresh.Name, translate(err))
+		}
+		if sameConfig(have.Config, want) {
+			return nil
 		}
 	}
 	if _, err := c.updateStream(ctx, want); err != nil {
