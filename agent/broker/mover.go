@@ -83,6 +83,7 @@ type mover struct {
 	worked     bool          // something was moved since the last failure
 	full       bool          // the queue was full when last tried
 	copies     copies
+	look       time.Time // when to look for overdue messages next; zero: it was not set yet
 }
 
 // rest waits, at most until NATS is back.
@@ -103,6 +104,7 @@ func (m *mover) run(ctx context.Context) error {
 		return err
 	}
 	for ctx.Err() == nil {
+		m.lookForOverdue(ctx)
 		due, err := m.take(ctx, consumer)
 		if err != nil {
 			return err
