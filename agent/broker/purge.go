@@ -2,6 +2,7 @@ package broker
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -75,6 +76,9 @@ type purger struct {
 	budget  atomic.Int64 // that may still be removed
 	removed atomic.Int64
 	more    atomic.Bool // the budget was not enough, at least for a moment
+	// left are the handles of delayed messages that are due. A copy of one can be in the queue: then its mover has died in
+	// between, and the original would bring back what was purged.
+	left map[string]bool
 
 	mu      sync.Mutex
 	answers map[*Lane]chan Answer // of lanes that are being asked
@@ -88,6 +92,9 @@ func (w *purger) run(ctx context.Context) (err error) {
 	}
 	found, err := w.find(ctx)
 	if err != nil {
+		return err
+	}
+	if w.left, err = w.due(ctx); err != nil {
 		return err
 	}
 	if w.layout.Serial() {
@@ -133,6 +140,19 @@ func (w *purger) find(ctx context.Context) ([]Found, error) {
 	}
 	w.until = info.State.LastSeq
 	return w.chosen(s.Lanes), nil
+}
+
+// due returns the handles of the delayed messages that are due now.
+func (w *purger) due(ctx context.Context) (map[string]bool, error) {
+	all, _, err := w.c.delayedUnder(ctx, w.layout.Queue, dueToken+".>")
+	if errors.Is(err, ErrStreamMissing) {
+		return nil, nil
+	}
+	handles := make(map[string]bool, len(all))
+	for _, d := range all {
+		handles[d.handle] = true
+	}
+	return handles, err
 }
 
 func (w *purger) chosen(lanes []Found) []Found {

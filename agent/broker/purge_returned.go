@@ -16,7 +16,7 @@ func (w *purger) backingOff(ctx context.Context) error {
 		if ctx.Err() != nil {
 			break
 		}
-		if w.wantsRecord(r) && !w.delete(&work, r.seq) {
+		if w.wantsRecord(r) && !w.delete(ctx, &work, r.seq) {
 			break
 		}
 	}
@@ -25,20 +25,45 @@ func (w *purger) backingOff(ctx context.Context) error {
 
 // delete removes a message that is in nobody's hands, and its record if it has one. It reports false when no more may be
 // removed.
-func (w *purger) delete(work *group, seq uint64) bool {
+func (w *purger) delete(ctx context.Context, work *group, seq uint64) bool {
 	if w.reserve(1) == 0 {
 		w.more.Store(true)
 		return false
 	}
 	work.add(1)
-	w.remove(w.c.names.Stream(w.layout.Queue), seq, 1, func(result Finish) {
+	done := func(result Finish) {
 		if _, ok := w.c.attempts.lookup(w.layout.Queue, seq); ok && result != FinishUnknown {
 			w.c.bucket.Delete(attemptKey{w.layout.Queue, seq}.String(), func(uint64, error) {})
 		}
 		w.count(result)
 		work.done(result)
+	}
+	w.withoutOriginal(ctx, seq, func(err error) {
+		if err != nil {
+			done(FinishUnknown)
+			return
+		}
+		w.remove(w.c.names.Stream(w.layout.Queue), seq, 1, done)
 	})
 	return true
+}
+
+// withoutOriginal sees to it that nothing is left among the delayed messages of one that is about to be deleted, as a finish does.
+func (w *purger) withoutOriginal(ctx context.Context, seq uint64, then func(error)) {
+	if len(w.left) == 0 {
+		then(nil)
+		return
+	}
+	m, err := w.c.read(ctx, w.c.names.Stream(w.layout.Queue), look{Seq: seq})
+	if err != nil || m == nil {
+		then(err)
+		return
+	}
+	if handle := m.Header.Get(headerDelayed); w.left[handle] {
+		w.c.clearDelayed(w.layout.Queue, handle, then)
+		return
+	}
+	then(nil)
 }
 
 // remove deletes by sequence, again while that is not answered.

@@ -28,7 +28,7 @@ func (w *purger) serial(ctx context.Context) error {
 		}
 		var work group
 		for _, seq := range found {
-			if seq <= w.until && !out[seq] && ctx.Err() == nil && !w.delete(&work, seq) {
+			if seq <= w.until && !out[seq] && ctx.Err() == nil && !w.delete(ctx, &work, seq) {
 				break
 			}
 		}

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"github.com/fairlead/fairlead/config"
 )
 
 func (r *rig) purge(p Purge) Purged {
@@ -179,5 +181,36 @@ func TestPurgeEnds(t *testing.T) {
 	}
 	if _, err := r.Purge(within(t), r.q, Purge{}); err == nil {
 		t.Error("a queue without a stream was purged")
+	}
+}
+
+// A delayed message whose mover died after it had stored the copy: what is purged does not come back from the original, also where
+// messages are deleted without being taken.
+func TestPurgeOfAMovedMessage(t *testing.T) {
+	for name, more := range map[string]func(*config.Queue){
+		"taken": func(*config.Queue) {}, "serial": func(q *config.Queue) { q.OrderedKeys = true }, "backing off": func(*config.Queue) {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, func(q *config.Queue) { more(q); q.DedupWindow = 100 * time.Millisecond })
+			r.delayed(150*time.Millisecond, Publication{Level: 0, Key: "a", Data: []byte("once")})
+			r.halfMove()
+			r.publish(0, "b", "another")
+			if name == "backing off" {
+				a := r.asker()
+				r.giveBack(a.take(a.at(0, "a"), 1)[0], Return{Counts: AnAttempt, NotBefore: time.Now().Add(time.Hour)})
+			}
+			r.purged(Purge{}, 2)
+			if n := r.leftDelayed(); n != 0 {
+				t.Errorf("%d are left among the delayed ones", n)
+			}
+			time.Sleep(200 * time.Millisecond) // the window is over
+			stop := r.mover()
+			r.delayed(500*time.Millisecond, Publication{Level: 0, Key: "b", Data: []byte("behind")})
+			until(t, "what was published later is there", func() bool { return r.stored() > 0 })
+			stop()
+			if n := r.stored(); n != 1 {
+				t.Errorf("%d are stored, want 1: it came back", n)
+			}
+		})
 	}
 }
