@@ -139,7 +139,7 @@ func (a *Agent) start(ctx context.Context) error {
 	}
 	a.book = delivery.New(a.client, delivery.Backoff{Setting: a.retry})
 	a.book.Observe(a.observer())
-	a.client.Live, a.client.Definition = a.book.Refresh, a.definition
+	a.client.Live, a.client.Definition, a.client.Followed = a.book.Refresh, a.definition, a.followed
 	a.group = group.New(a.client.Bucket(), group.Config{
 		Agent: a.cfg.Agent.ID, Boot: a.client.Boot(),
 		Interval: a.cfg.Coordination.HeartbeatInterval, StaleAfter: a.cfg.Coordination.StaleAfter,
@@ -186,9 +186,10 @@ func (a *Agent) makeCapsules() error {
 		c, err := dispatch.New(dispatch.Options{
 			Name: name, Queues: cc.Queues, Concurrency: cc.Concurrency, PollInterval: a.cfg.Agent.PollInterval, Seed: seed(a.client.Boot(), name),
 			Broker: a.client, Logger: a.log.Named("capsule").With("capsule", name),
-			Demand: func(on bool) { a.roles.setDemand(name, on) },
-			Want:   func(queue string, want bool) { a.leases.want(name, queue, want) },
-			Idle:   func(queue string) { a.leases.idle(name, queue) },
+			Demand:  func(on bool) { a.roles.setDemand(name, on) },
+			Failing: func(on bool) { a.group.SetFailing(name, on) },
+			Want:    func(queue string, want bool) { a.leases.want(name, queue, want) },
+			Idle:    func(queue string) { a.leases.idle(name, queue) },
 		})
 		if err != nil {
 			return err
@@ -274,9 +275,9 @@ func (a *Agent) settings() *config.Config {
 func (a *Agent) groupChanged(change group.Change) {
 	if change.Peers {
 		for _, cc := range a.settings().Capsules {
-			rivals := make(map[string]int, len(cc.Queues))
+			rivals := make(map[string]dispatch.Rivals, len(cc.Queues))
 			for _, q := range cc.Queues {
-				rivals[q] = a.group.Rivals(q, cc.Name)
+				rivals[q] = dispatch.Rivals(a.group.Rivals(q, cc.Name))
 			}
 			a.capsules[cc.Name].SetRivals(rivals)
 		}

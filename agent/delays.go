@@ -32,7 +32,7 @@ func startDelays(a *Agent) *delays {
 			case <-ctx.Done():
 				return
 			}
-			a.client.MoveDelayed(ctx, q.Name, func() (config.Queue, bool) { return a.definition(q.Name) })
+			a.client.MoveDelayed(ctx, q.Name, func() (config.Queue, bool) { return a.followed(q.Name) })
 		})
 	}
 	return d

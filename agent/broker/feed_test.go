@@ -123,9 +123,31 @@ func TestDefaultLevelOrder(t *testing.T) {
 	}
 }
 
-// What is at the heads of two lanes says which one is next.
+// What is at the heads of two lanes says which one is next. Of a stream with replicas its leader is asked, since a replica that is
+// behind shows what is finished.
 func TestHeads(t *testing.T) {
-	r := newRig(t, nil)
+	for replicas, direct := range map[int]int{1: 6, 3: 0} {
+		t.Run(fmt.Sprint(replicas), func(t *testing.T) {
+			r := newRig(t, nil)
+			r.Definition = func(string) (config.Queue, bool) {
+				q := r.q
+				q.Storage.Replicas = replicas
+				return q, true
+			}
+			heard, err := r.nc.SubscribeSync("$JS.API.DIRECT.GET.FL_Q_orders")
+			if err != nil {
+				t.Fatal(err)
+			}
+			heads(t, r)
+			if n, _, err := heard.Pending(); err != nil || n != direct {
+				t.Errorf("any replica was asked %d times, %v; want %d", n, err, direct)
+			}
+		})
+	}
+}
+
+func heads(t *testing.T, r *rig) {
+	t.Helper()
 	var seqs []uint64
 	for _, level := range []int{1, -1, -1, 1} {
 		seqs = append(seqs, r.publish(level, "a", "x").Seq)

@@ -216,9 +216,14 @@ func (g *ring) storeAll(batch []newcomer) (refused []newcomer) {
 // (somebody else was faster, or there was more to make room for) it decides anew.
 func (g *ring) insist(n newcomer) (ack pubAck, err error) {
 	failures := 0
+	var refusal error
 	for try := range ringTries {
 		// A duplicate is told before anybody has to go.
 		if ack, err = g.c.storeAndWait(g.ctx, n.msg); !errors.Is(err, ErrQueueFull) {
+			return ack, err
+		}
+		refusal = err
+		if n = g.upToDate(n); !evicts(n.queue) {
 			return ack, err
 		}
 		var lacks missing
@@ -239,7 +244,24 @@ func (g *ring) insist(n newcomer) (ack pubAck, err error) {
 		}
 		// A lane that was lost is made again.
 	}
+	if err == nil { // others were faster each time
+		err = refusal
+	}
 	return ack, g.failure(err)
+}
+
+// upToDate puts a newcomer, which may have waited for long, under the definition that agents follow by now. Through the lanes of
+// another layout it could take what somebody has in hand.
+func (g *ring) upToDate(n newcomer) newcomer {
+	if g.c.Followed == nil {
+		return n
+	}
+	def, ok := g.c.Followed(n.queue.Name)
+	if !ok {
+		return n
+	}
+	n.queue, n.level = def, NewLayout(def).levelOf(g.subject(n).class)
+	return n
 }
 
 func (g *ring) pause(shift int) {

@@ -350,3 +350,32 @@ func TestRingTakesTheTurnOfTheDead(t *testing.T) {
 	// It is given back, so that the next one does not wait.
 	until(t, "the turn is given back", func() bool { e, ok := r.Bucket().Get(turnPrefix + "orders"); return ok && len(e.Value) == 0 })
 }
+
+// A newcomer that has waited while the queue got other lanes is made room for through the new ones: those of before would give
+// out what somebody has in hand.
+func TestRingFollowsTheDefinition(t *testing.T) {
+	r := newRig(t, ringOf(3))
+	old := r.q
+	q := old
+	q.Levels, q.DefaultPriority = 4, 1
+	r.define(q)
+	r.Followed = func(string) (config.Queue, bool) { return r.q, true }
+	r.fill(2, 2, 2)
+	worker := r.another().asker()
+	inHand := worker.take(worker.at(2, "t0"), 1)[0]
+	if string(inHand.Data) != "2a" {
+		t.Fatalf("in hand is %s", inHand.Data)
+	}
+	if _, err := r.Publish(within(t), old, Publication{Level: 0, Key: "x", Data: []byte("new")}); err != nil {
+		t.Fatal(err)
+	}
+	r.wantLeft("2a 2c new")
+
+	// A queue that does not make room any more refuses.
+	r.q.Limits.Overflow = config.OverflowReject
+	var full *FullError
+	if _, err := r.Publish(within(t), old, Publication{Level: 0, Key: "x"}); !errors.As(err, &full) || full.Reason != fullMessages {
+		t.Errorf("under a definition that rejects: %v", err)
+	}
+	r.wantLeft("2a 2c new")
+}
