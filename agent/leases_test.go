@@ -74,7 +74,7 @@ func TestCapsulesOfOneAgentAreRivals(t *testing.T) {
 	told := make(chan int, 100)
 	a.group.Notify(func(c group.Change) {
 		if c.Peers {
-			told <- a.group.Rivals("orders", "second")
+			told <- a.group.Rivals("orders", "second").All
 		}
 	})
 	for _, want := range []int{1, 0} {

@@ -35,6 +35,9 @@ type Options struct {
 	// Demand is told when an app comes (an open pull, or messages in its hands) or has gone. It must not block. It may be
 	// nil.
 	Demand func(bool)
+	// Failing is told when the app begins to count as failing, because it dies again and again with what it gets, and when it does
+	// so no more. It must not block. It may be nil.
+	Failing func(bool)
 	// Want is told whether the capsule wants the lease of a queue with a single active consumer: while it has demand and
 	// does not drain, and as long as a message of the queue is out, or on its way here or back. Idle is told, once or more
 	// often, after SetHandOver, that nothing of a queue is, and that nothing will be taken. Neither may block; both may be
@@ -70,6 +73,7 @@ type Capsule struct {
 	lastPull time.Time
 	there    bool // an app uses the capsule
 	demand   bool // what Demand was told last
+	failed   bool // what Failing was told last
 	failing  failing
 	wants    map[string]bool // by queue: what Want was told last
 	troubles troubles
@@ -181,7 +185,13 @@ func (c *Capsule) tellDemand(now time.Time) {
 	}
 	c.there = !c.lastPull.IsZero() && now.Sub(c.lastPull) <= demandMemory
 	suspended := c.failing.suspended(now)
-	demand := c.there && !(suspended && k.rivals > 0) // others first
+	if suspended != c.failed { // before the demand, so that others hear of both at once
+		c.failed = suspended
+		if c.o.Failing != nil {
+			c.o.Failing(suspended)
+		}
+	}
+	demand := c.there && !(suspended && k.well > 0) // others first, unless they are as badly off
 	if demand != c.demand {
 		c.demand = demand
 		if c.o.Demand != nil {
@@ -198,7 +208,7 @@ func (c *Capsule) tellWants(suspended bool) {
 	}
 	for _, q := range c.core.queues {
 		name := q.layout.Queue
-		want := c.core.wantsLease(q, c.there && !(suspended && c.core.rivalsOf[name] > 0))
+		want := c.core.wantsLease(q, c.there && !(suspended && c.core.rivalsOf[name].Well > 0))
 		if want != c.wants[name] {
 			c.wants[name] = want
 			c.o.Want(name, want)
@@ -380,9 +390,14 @@ func (c *Capsule) Available(queue string, a broker.Address, at time.Time) {
 // Drain stops taking. Open pulls are answered with nothing within a second.
 func (c *Capsule) Drain() { c.box.put(func(k *core, now time.Time) { k.drain(now) }) }
 
-// SetRivals says how many other live capsules with demand there are, of any agent, by queue. The map is the capsule's from
-// now on.
-func (c *Capsule) SetRivals(by map[string]int) {
+// Rivals are the other live capsules with demand that serve a queue, of any agent.
+type Rivals struct {
+	All  int
+	Well int // of them, those whose app is not failing
+}
+
+// SetRivals says which rivals there are, by queue. The map is the capsule's from now on.
+func (c *Capsule) SetRivals(by map[string]Rivals) {
 	c.box.put(func(k *core, _ time.Time) { k.setRivals(by) })
 }
 

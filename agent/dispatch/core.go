@@ -92,8 +92,9 @@ type core struct {
 	grantees  map[message][]grantee // in flight under permits
 	backsOff  map[string]bool       // by queue: a peer of higher consumer priority serves it
 	handOver  map[string]bool       // by queue: its lease is to be handed over, as soon as nothing of it is out
-	rivalsOf  map[string]int        // by queue: other live capsules with demand that serve it
+	rivalsOf  map[string]Rivals     // by queue
 	rivals    int                   // the most of them
+	well      int                   // the most of those whose app is not failing
 	controls  map[string]*controls  // by queue
 	held      []*lane               // lanes with messages that arrived outside of a round
 	asked     int                   // questions without an answer
@@ -206,10 +207,10 @@ func (c *core) drain(now time.Time) {
 	c.pump(now)
 }
 
-func (c *core) setRivals(by map[string]int) {
-	c.rivalsOf, c.rivals = by, 0
-	for _, n := range by {
-		c.rivals = max(c.rivals, n)
+func (c *core) setRivals(by map[string]Rivals) {
+	c.rivalsOf, c.rivals, c.well = by, 0, 0
+	for _, r := range by { // the most do not depend on the order
+		c.rivals, c.well = max(c.rivals, r.All), max(c.well, r.Well)
 	}
 }
 

@@ -62,14 +62,15 @@ func TestSuspendedAppKeepsTheLeaseThatNobodyElseWants(t *testing.T) {
 	}}
 	a.pull(1, time.Hour, func([]*broker.Message) {})
 	for i, step := range []struct {
-		rivals       map[string]int
+		rivals       map[string]Rivals
 		dies         bool
 		wants, wider bool
 	}{
 		{wants: true, wider: true},
-		{rivals: map[string]int{"plain": 1}, wants: true, wider: true},
-		{rivals: map[string]int{"plain": 1}, dies: true, wants: true, wider: false},
-		{rivals: map[string]int{"plain": 1, "ordered": 2}, dies: true, wants: false, wider: false},
+		{rivals: map[string]Rivals{"plain": {1, 1}}, wants: true, wider: true},
+		{rivals: map[string]Rivals{"plain": {1, 1}}, dies: true, wants: true, wider: false},
+		{rivals: map[string]Rivals{"plain": {1, 1}, "ordered": {2, 1}}, dies: true, wants: false, wider: false},
+		{rivals: map[string]Rivals{"plain": {1, 0}, "ordered": {2, 0}}, dies: true, wants: true, wider: true}, // all are as badly off
 		{rivals: nil, dies: true, wants: true, wider: true},
 	} {
 		a.core.setRivals(step.rivals)

@@ -49,7 +49,7 @@ func (o *owner) reload(defs []config.Queue, capsules []Capsule) {
 func (o *owner) demandChanged(now time.Time) {
 	o.dirty = true
 	for _, b := range o.beats {
-		if o.g.demandOf(b.capsule.Name) != b.demand {
+		if demand, failing := o.g.demandOf(b.capsule.Name); demand != b.demand || failing != b.failing {
 			b.due = now
 		}
 	}
@@ -73,13 +73,14 @@ func (o *owner) write(now, next time.Time) time.Time {
 
 func (o *owner) send(b *beat, now time.Time) {
 	b.seq++
-	b.sent, b.demand = now, o.g.demandOf(b.capsule.Name)
+	b.sent = now
+	b.demand, b.failing = o.g.demandOf(b.capsule.Name)
 	interval := o.g.cfg.Interval
 	b.due = now.Add(interval - time.Duration(o.rnd.Int64N(int64(interval/10)+1)))
 	o.dirty = true // a heartbeat is also the tick on which everything is looked at again
 	h := heartbeat{
 		Agent: o.g.cfg.Agent, Boot: o.g.cfg.Boot, Born: o.born,
-		Capsule: b.capsule.Name, Queues: b.capsule.Queues, ConsumerPriority: b.capsule.ConsumerPriority, Demand: b.demand,
+		Capsule: b.capsule.Name, Queues: b.capsule.Queues, ConsumerPriority: b.capsule.ConsumerPriority, Demand: b.demand, Failing: b.failing,
 		Definitions: make(map[string]stamp, len(o.own)), IntervalMS: interval.Milliseconds(), Seq: b.seq,
 	}
 	for i, q := range o.own {

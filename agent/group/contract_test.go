@@ -229,7 +229,7 @@ func TestTwoAgentsOnARealBucket(t *testing.T) {
 		t.Errorf("the second one uses size %d and warns %q", size(second), second.Warnings())
 	}
 	first.SetDemand("work", true)
-	until("demand", secondChanged, func() bool { return second.Rivals("default", "work") == 1 })
+	until("demand", secondChanged, func() bool { return second.Rivals("default", "work").All == 1 })
 	if p := second.Peers(); len(p) != 1 || p[0].Agent != "first.>" || p[0].ConsumerPriority != 3 {
 		t.Errorf("peers %+v", p)
 	}

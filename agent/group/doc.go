@@ -8,7 +8,7 @@
 //
 // Each capsule of an agent has a record, hb.<agent>.<capsule>, written every interval, and within 100 ms when its demand
 // changes. It says which queues the capsule serves, with which consumer priority, whether an application is asking for
-// work (demand), and, by revision and hash, which definitions the agent's file has: the agent carries them.
+// work (demand), whether that dies again and again with what it gets (failing), and, by revision and hash, which definitions the agent's file has: the agent carries them.
 //
 //	          the record changes
 //	        ┌──────────────────────┐

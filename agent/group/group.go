@@ -54,6 +54,7 @@ type Group struct {
 	ended     bool // the owner takes in nothing more
 	listeners []func(Change)
 	demand    map[string]bool // as last said, by capsule
+	failing   map[string]bool // the same
 	gaveUpErr error           // why gaveUp is closed
 	lastErr   error           // why the bucket was not usable last time; nil: it is
 	deaf      bool            // it has not been usable for longer than a lost write would explain
@@ -75,7 +76,7 @@ func New(b Bucket, cfg Config) *Group {
 	g := &Group{
 		bucket: b, cfg: cfg, log: cfg.Logger, decide: decide,
 		wake: make(chan struct{}, 1), quit: make(chan struct{}), done: make(chan struct{}),
-		decided: make(chan struct{}), gaveUp: make(chan struct{}), conflict: make(chan error, 1), demand: map[string]bool{},
+		decided: make(chan struct{}), gaveUp: make(chan struct{}), conflict: make(chan error, 1), demand: map[string]bool{}, failing: map[string]bool{},
 	}
 	v := &view{definitions: cfg.Definitions}
 	for _, q := range cfg.Definitions {
@@ -145,10 +146,17 @@ func (g *Group) Stop(ctx context.Context) error {
 
 // SetDemand says whether a capsule has work to ask for. Others are told at once, but not more often than ten times a
 // second.
-func (g *Group) SetDemand(capsule string, demand bool) {
+func (g *Group) SetDemand(capsule string, demand bool) { g.say(g.demand, capsule, demand) }
+
+// SetFailing says whether a capsule's app dies again and again with what it gets. Others who are as badly off need not give way to
+// it. Others are told as of demand.
+func (g *Group) SetFailing(capsule string, failing bool) { g.say(g.failing, capsule, failing) }
+
+// say notes what is so of a capsule in one of the maps that mu guards, and has others told.
+func (g *Group) say(what map[string]bool, capsule string, so bool) {
 	g.mu.Lock()
-	same := g.demand[capsule] == demand
-	g.demand[capsule] = demand
+	same := what[capsule] == so
+	what[capsule] = so
 	g.mu.Unlock()
 	if !same {
 		g.post(func(o *owner) { o.demandChanged(time.Now()) })
@@ -181,7 +189,7 @@ func (g *Group) Peers() []Peer {
 
 // Rivals counts who else works on a queue: the live capsules with demand that serve it, of other agents and of this one,
 // but for the given one of this agent. It is cheap.
-func (g *Group) Rivals(queue, capsule string) int { return g.view.Load().rivals(queue, capsule) }
+func (g *Group) Rivals(queue, capsule string) Rivals { return g.view.Load().rivals(queue, capsule) }
 
 // Notify has f called after every change, when the new state can be read. It is called from one goroutine and must not
 // block, nor call Stop.
@@ -246,10 +254,10 @@ func (g *Group) end() []func(*owner) {
 	return events
 }
 
-func (g *Group) demandOf(capsule string) bool {
+func (g *Group) demandOf(capsule string) (demand, failing bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.demand[capsule]
+	return g.demand[capsule], g.failing[capsule]
 }
 
 func (g *Group) allListeners() []func(Change) {

@@ -19,6 +19,7 @@ type heartbeat struct {
 	Queues           []string         `json:"queues"`
 	ConsumerPriority int              `json:"consumer_priority"`
 	Demand           bool             `json:"demand"`
+	Failing          bool             `json:"failing,omitempty"`
 	Definitions      map[string]stamp `json:"definitions"`
 	IntervalMS       int64            `json:"interval_ms"`
 	Seq              uint64           `json:"seq"` // makes every heartbeat a change
@@ -50,6 +51,7 @@ type beat struct {
 	key     string
 	capsule Capsule
 	demand  bool // as last written
+	failing bool // the same
 	foreign bool // the record is another agent's that has this one's id, or a predecessor's
 	seq     uint64
 	sent    time.Time // when it was written last; zero: never

@@ -120,8 +120,8 @@ func (o *owner) publish() {
 		v.hashes = append(v.hashes, hash)
 	}
 	for _, b := range o.beats {
-		if o.g.demandOf(b.capsule.Name) {
-			v.own = append(v.own, b.capsule)
+		if demand, failing := o.g.demandOf(b.capsule.Name); demand {
+			v.own = append(v.own, ownCapsule{b.capsule, failing})
 		}
 	}
 	change := v.changeFrom(o.g.view.Load())

@@ -117,19 +117,44 @@ func TestNobodyDiesOfOurDeafness(t *testing.T) {
 	})
 }
 
+// Whose app dies again and again counts as a rival, but not as a well one, for other agents and for the other capsules of its own.
+func TestFailingRivals(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := grouptest.NewStore()
+		cfg := testConfig("a", "1", queue("orders", 0, 1))
+		cfg.Capsules = append(cfg.Capsules, Capsule{Name: "second", Queues: []string{"orders"}})
+		a := join(t, s, cfg)
+		b := join(t, s, testConfig("b", "1", queue("orders", 0, 1)))
+		pass(time.Second / 2)
+		a.SetDemand("work", true)
+		for _, want := range []Rivals{{1, 1}, {1, 0}, {1, 1}} {
+			a.SetFailing("work", want.Well == 0)
+			pass(demandGap + roundTrip)
+			if got := b.Rivals("orders", "work"); got != want {
+				t.Errorf("in the other agent: %+v, want %+v", got, want)
+			}
+			if got := a.Rivals("orders", "second"); got != want {
+				t.Errorf("in the other capsule: %+v, want %+v", got, want)
+			}
+		}
+		a.stop()
+		b.stop()
+	})
+}
+
 func TestDemandIsToldAtOnceButCoalesced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := grouptest.NewStore()
 		a := join(t, s, testConfig("a", "1", queue("orders", 0, 1)))
 		b := join(t, s, testConfig("b", "1", queue("orders", 0, 1)))
 		pass(time.Second / 2)
-		if n := b.Rivals("orders", "work"); n != 0 {
+		if n := b.Rivals("orders", "work").All; n != 0 {
 			t.Errorf("%d rivals without demand", n)
 		}
 		before := len(s.History("hb.a."))
 		a.SetDemand("work", true)
 		pass(20 * time.Millisecond)
-		if n := b.Rivals("orders", "work"); n != 1 {
+		if n := b.Rivals("orders", "work").All; n != 1 {
 			t.Errorf("%d rivals 20 ms after demand came up", n)
 		}
 		for i := range 1000 { // flapping, for a second
@@ -140,7 +165,7 @@ func TestDemandIsToldAtOnceButCoalesced(t *testing.T) {
 			t.Errorf("%d heartbeats in a second", n)
 		}
 		pass(roundTrip)
-		if n := b.Rivals("orders", "work"); n != 0 {
+		if n := b.Rivals("orders", "work").All; n != 0 {
 			t.Error("the last change of demand was not told")
 		}
 		a.stop()
@@ -166,7 +191,7 @@ func TestLostHeartbeatIsRepeated(t *testing.T) {
 		pass(roundTrip)
 		refuse.Store(false)
 		pass(time.Second + roundTrip)
-		if n := b.Rivals("orders", "work"); n != 1 {
+		if n := b.Rivals("orders", "work").All; n != 1 {
 			t.Errorf("b knows of %d rivals", n)
 		}
 		a.stop()
@@ -194,13 +219,13 @@ func TestRivalsAreAllButTheCapsuleItself(t *testing.T) {
 			{a, "orders", "work", 2}, {a, "orders", "spare", 2}, {a, "mail", "work", 0}, {a, "mail", "spare", 1},
 			{b, "orders", "work", 2}, {b, "mail", "work", 1}, {b, "none", "work", 0},
 		} {
-			if got := c.m.Rivals(c.queue, c.capsule); got != c.want {
+			if got := c.m.Rivals(c.queue, c.capsule).All; got != c.want {
 				t.Errorf("%s: Rivals(%s, %s) = %d, want %d", c.m.cfg.Agent, c.queue, c.capsule, got, c.want)
 			}
 		}
 		b.crash()
 		pass(testStale + roundTrip)
-		if got := a.Rivals("orders", "work"); got != 1 {
+		if got := a.Rivals("orders", "work").All; got != 1 {
 			t.Errorf("%d rivals after b went stale", got)
 		}
 		a.stop()

@@ -139,6 +139,6 @@ func sameBeat(a, b heartbeat) bool {
 			return false
 		}
 	}
-	return a.Agent == b.Agent && a.Boot == b.Boot && a.Capsule == b.Capsule && a.Demand == b.Demand &&
+	return a.Agent == b.Agent && a.Boot == b.Boot && a.Capsule == b.Capsule && a.Demand == b.Demand && a.Failing == b.Failing &&
 		a.ConsumerPriority == b.ConsumerPriority && a.IntervalMS == b.IntervalMS && slices.Equal(a.Queues, b.Queues)
 }

@@ -15,7 +15,14 @@ type Peer struct {
 	Queues           []string
 	ConsumerPriority int
 	Demand           bool
+	Failing          bool          // its app dies again and again with what it gets
 	Age              time.Duration // how long ago its record changed, by this agent's clock
+}
+
+// Rivals are the live capsules with demand that serve a queue, but for one.
+type Rivals struct {
+	All  int
+	Well int // of them, those whose app is not failing
 }
 
 // Change says what has become different.
@@ -29,9 +36,14 @@ type view struct {
 	definitions []config.Queue
 	hashes      []string // of definitions
 	peers       []seenPeer
-	own         []Capsule // those with demand
+	own         []ownCapsule // those with demand
 	warnings    []string
 	relaid      map[string]bool // queues, see [Group.Relaid]
+}
+
+type ownCapsule struct {
+	Capsule
+	failing bool
 }
 
 type seenPeer struct {
@@ -48,19 +60,24 @@ func (v *view) definition(queue string) (config.Queue, bool) {
 	return config.Queue{}, false
 }
 
-func (v *view) rivals(queue, capsule string) int {
-	n := 0
+func (v *view) rivals(queue, capsule string) (r Rivals) {
+	count := func(failing bool) {
+		r.All++
+		if !failing {
+			r.Well++
+		}
+	}
 	for i := range v.peers {
 		if p := &v.peers[i]; p.Demand && slices.Contains(p.Queues, queue) {
-			n++
+			count(p.Failing)
 		}
 	}
 	for _, c := range v.own {
 		if c.Name != capsule && slices.Contains(c.Queues, queue) {
-			n++
+			count(c.failing)
 		}
 	}
-	return n
+	return r
 }
 
 // livePeers are the live ones of a roster, sorted by agent and capsule.
@@ -73,7 +90,7 @@ func livePeers(r *roster) []seenPeer {
 		peers = append(peers, seenPeer{
 			Peer: Peer{
 				Agent: x.beat.Agent, Capsule: x.beat.Capsule, Queues: x.beat.Queues,
-				ConsumerPriority: x.beat.ConsumerPriority, Demand: x.beat.Demand,
+				ConsumerPriority: x.beat.ConsumerPriority, Demand: x.beat.Demand, Failing: x.beat.Failing,
 			},
 			changed: x.changed,
 		})
@@ -84,14 +101,14 @@ func livePeers(r *roster) []seenPeer {
 	return peers
 }
 
-func sameCapsule(a, b Capsule) bool {
-	return a.Name == b.Name && a.ConsumerPriority == b.ConsumerPriority && slices.Equal(a.Queues, b.Queues)
+func sameCapsule(a, b ownCapsule) bool {
+	return a.Name == b.Name && a.failing == b.failing && a.ConsumerPriority == b.ConsumerPriority && slices.Equal(a.Queues, b.Queues)
 }
 
 // changeFrom is what readers of the old picture must be told.
 func (v *view) changeFrom(old *view) Change {
 	c := Change{Peers: !slices.EqualFunc(v.peers, old.peers, func(a, b seenPeer) bool {
-		return a.Agent == b.Agent && a.Capsule == b.Capsule && a.Demand == b.Demand &&
+		return a.Agent == b.Agent && a.Capsule == b.Capsule && a.Demand == b.Demand && a.Failing == b.Failing &&
 			a.ConsumerPriority == b.ConsumerPriority && slices.Equal(a.Queues, b.Queues)
 	}) || !slices.EqualFunc(v.own, old.own, sameCapsule)}
 	for i, q := range v.definitions {
