@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+
+	"github.com/fairlead/fairlead/config"
 )
 
 const (
@@ -37,31 +39,28 @@ func (c *Client) delay(m *nats.Msg, queue string, at time.Time) (handle string) 
 	return d.handle
 }
 
-// storeDelayed stores a delayed message.
-func (c *Client) storeDelayed(m *nats.Msg, queue, handle string, level int, done func(Receipt, error)) {
+// storeDelayed stores a delayed message, for which a receipt was prepared. That of a duplicate is about the first one; it has
+// no handle when that is not delayed any more.
+func (c *Client) storeDelayed(m *nats.Msg, q config.Queue, r Receipt, done func(Receipt, error)) {
 	c.store(m, 1, false, func(ack pubAck, err error) {
 		switch {
 		case errors.Is(err, ErrNobody):
-			done(Receipt{}, fmt.Errorf("%w (%s)", ErrNoDelays, c.names.DelayStream(queue)))
+			done(Receipt{}, fmt.Errorf("%w (%s)", ErrNoDelays, c.names.DelayStream(q.Name)))
 		case err != nil:
 			done(Receipt{}, err)
 		case !ack.Duplicate:
 			c.metrics.Delayed.Add(1)
-			done(Receipt{Delayed: handle, Level: level}, nil)
+			done(r, nil)
 		default:
 			c.metrics.Duplicates.Add(1)
-			c.handleAt(queue, ack.Sequence, func(handle string) {
-				done(Receipt{Delayed: handle, Level: level, Duplicate: true}, nil)
+			c.lookUp(c.names.DelayStream(q.Name), look{Seq: ack.Sequence}, func(subject string, _ uint64, _ error) {
+				r.Duplicate, r.Delayed = true, ""
+				if d, ok := parseDelayed(strings.TrimPrefix(subject, c.names.delayPrefix(q.Name))); ok {
+					r.Delayed, r.Level = d.handle, NewLayout(q).levelOf(d.class)
+				}
+				done(r, nil)
 			})
 		}
-	})
-}
-
-// handleAt looks up the handle of the delayed message with a sequence; "" when it is not delayed any more.
-func (c *Client) handleAt(queue string, seq uint64, done func(handle string)) {
-	c.lookUp(c.names.DelayStream(queue), look{Seq: seq}, func(subject string, _ uint64, _ error) {
-		d, _ := parseDelayed(strings.TrimPrefix(subject, c.names.delayPrefix(queue)))
-		done(d.handle)
 	})
 }
 

@@ -22,8 +22,10 @@ type Publication struct {
 
 // Receipt says what became of a publication that JetStream has stored.
 type Receipt struct {
-	Seq       uint64 // in the queue's stream; 0 for a delayed one
-	Delayed   string // the handle of a delayed one; "" for others, and for a duplicate of one that is not delayed any more
-	Level     int    // the level it is served at
-	Duplicate bool   // stored before under the same id; Seq or Delayed is the earlier one's
+	Seq     uint64 // in the queue's stream; 0 for a delayed one
+	Delayed string // the handle of a delayed one; "" for others, and for a duplicate of one that is not delayed any more
+	// Level is the level it is served at. Of a duplicate it is the first one's as long as that is there, and else, and from
+	// PublishAsync, the one that was asked for.
+	Level     int
+	Duplicate bool // stored before under the same id; Seq or Delayed is the earlier one's
 }

@@ -42,14 +42,31 @@ func (c *Client) Publish(ctx context.Context, q config.Queue, p Publication) (Re
 	c.PublishAsync(q, p, func(r Receipt, err error) { stored <- outcome{r, err} })
 	select {
 	case o := <-stored:
+		if o.err == nil && o.receipt.Duplicate && o.receipt.Seq > 0 {
+			o.receipt.Level = c.levelAt(ctx, q, o.receipt)
+		}
 		return o.receipt, o.err
 	case <-ctx.Done():
 		return Receipt{}, fmt.Errorf("%w: %w", ErrOutcomeUnknown, ctx.Err())
 	}
 }
 
-// PublishAsync is Publish without waiting: messages are sent in the order of the calls, and stored in it unless one has to
-// be repeated. p's data must not change before done was called, which happens once, from any goroutine; it must not block.
+// levelAt looks up at which level the message of a receipt is served. Where that cannot be found out, because the message is
+// finished or nobody answers, it is the level that was asked for.
+func (c *Client) levelAt(ctx context.Context, q config.Queue, r Receipt) int {
+	m, err := c.read(ctx, c.names.Stream(q.Name), look{Seq: r.Seq})
+	if err != nil || m == nil {
+		return r.Level
+	}
+	class, _, ok := splitAddress(strings.TrimPrefix(m.Subject, c.names.subjectPrefix(q.Name)))
+	if !ok {
+		return r.Level
+	}
+	return NewLayout(q).levelOf(class)
+}
+
+// PublishAsync is Publish without waiting, and without looking up the level of a duplicate: messages are sent in the order
+// of the calls, and stored in it unless one has to be repeated. p's data must not change before done was called, which happens once, from any goroutine; it must not block.
 func (c *Client) PublishAsync(q config.Queue, p Publication, done func(Receipt, error)) {
 	now := time.Now()
 	m, err := c.message(q, p, now)
@@ -70,7 +87,7 @@ func (c *Client) PublishAsync(q config.Queue, p Publication, done func(Receipt, 
 		level = q.DefaultPriority
 	}
 	if handle != "" {
-		c.storeDelayed(m, q.Name, handle, level, done)
+		c.storeDelayed(m, q, Receipt{Delayed: handle, Level: level}, done)
 		return
 	}
 	c.storeOrMakeRoom(newcomer{queue: q, level: level, msg: m}, func(ack pubAck, err error) {

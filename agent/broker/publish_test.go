@@ -106,8 +106,8 @@ func TestPublishDuplicates(t *testing.T) {
 	if again := send(0, "a", "1"); !again.Duplicate || again.Seq != first.Seq {
 		t.Errorf("the same id again: %+v, first %+v", again, first)
 	}
-	if again := send(2, "a", "1"); !again.Duplicate {
-		t.Errorf("the same id at another level: %+v", again)
+	if again := send(2, "a", "1"); !again.Duplicate || again.Level != 0 {
+		t.Errorf("the same id at another level: %+v, want the level of the first", again)
 	}
 	for _, other := range []struct{ key, id string }{{"b", "1"}, {"", "1"}, {"a", "2"}, {"a:1", ""}, {"a", ""}, {"a", ""}, {"a", ":1"}, {"a:", "1"}} {
 		if receipt := send(0, other.key, other.id); receipt.Duplicate {

@@ -12,7 +12,9 @@ import (
 // and levels. The permits of a round's turns are wanted first, all at once, and the lanes are asked when they are there. A
 // key that has no more is skipped at all its levels, as if it had no work, until a permit comes free; nothing waits for it.
 
-// permitLinger is how long a permit that was freed is kept for the next message of its key, when the app is about to ask.
+// permitLinger is how long a permit that was freed is kept for the next message of its key, should the app be about to ask: an
+// app that settles and then pulls would find its key full otherwise, as long as the release of its own permit takes, and a
+// tenant would lose turns by that.
 const permitLinger = 2 * time.Millisecond
 
 // capped is what belongs to a queue with a cap per key.
@@ -280,11 +282,11 @@ func (c *core) freeAt(m *broker.Message, i int, now time.Time) {
 	g.of.freed = append(g.of.freed, g.permit.Key)
 }
 
-// trimPermits releases what came free and is not about to be used here.
+// trimPermits releases what came free and cannot be used here soon.
 func (c *core) trimPermits() {
 	for _, k := range c.caps {
 		for _, key := range k.freed {
-			if q := c.queueNamed(k.queue); c.draining || q == nil || !c.soonUsed(q, key) {
+			if q := c.queueNamed(k.queue); c.draining || q == nil || !q.hasMore(key) {
 				k.ledger.Trim(key)
 			}
 		}
@@ -292,9 +294,9 @@ func (c *core) trimPermits() {
 	}
 }
 
-// soonUsed tells whether the app asks for messages, and the key has some.
-func (c *core) soonUsed(q *queue, key string) bool {
-	return len(c.pulls) > 0 && q.caps != nil && slices.ContainsFunc(q.keys[key], (*slot).ready)
+// hasMore tells whether a key has messages that can be taken.
+func (q *queue) hasMore(key string) bool {
+	return q.caps != nil && slices.ContainsFunc(q.keys[key], (*slot).ready)
 }
 
 // ready tells whether one of the slot's lanes can be asked.

@@ -97,6 +97,7 @@ type core struct {
 	well      int                   // the most of those whose app is not failing
 	controls  map[string]*controls  // by queue
 	held      []*lane               // lanes with messages that arrived outside of a round
+	delayed   []*lane               // lanes whose wake-ups wait for their random delays
 	asked     int                   // questions without an answer
 	doubts    int                   // lanes that are about to be asked once more
 	pending   []Definition          // put off until no round is under way
@@ -232,8 +233,8 @@ func (c *core) tick(now time.Time) {
 		if t.why == doubted {
 			c.doubts--
 		}
-		if t.why == woken {
-			t.lane.delayed = false
+		if t.why == woken && !c.undelay(t.lane) { // that was over before
+			continue
 		}
 		if c.byRef[t.lane.ref] != t.lane { // forgotten meanwhile
 			continue
@@ -277,6 +278,7 @@ func (c *core) next() time.Time {
 func (c *core) pump(now time.Time) {
 	c.sweepIfDue(now)
 	c.returnUnwanted(now)
+	c.undelayAll(now)
 	for c.round == nil {
 		c.applyChanges(now)
 		if !c.startRound(now) {

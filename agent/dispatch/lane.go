@@ -206,6 +206,7 @@ func (c *core) wake(q *queue, a broker.Address, note wakeNote, now time.Time) {
 	}
 	if c.rivals > 0 && !q.layout.Single && c.idle() {
 		l.delayed = true
+		c.delayed = append(c.delayed, l)
 		spread := time.Duration(c.rivals) * rivalDelay
 		c.timers.add(now.Add(time.Duration(c.rng.Int64N(int64(spread)))), l, woken)
 		return
@@ -226,6 +227,32 @@ func (c *core) idle() bool {
 		}
 	}
 	return true
+}
+
+// undelay ends the random delay of a lane's wake-up. It reports false when there is none any more.
+func (c *core) undelay(l *lane) bool {
+	was := l.delayed
+	l.delayed = false
+	for len(c.delayed) > 0 && !c.delayed[0].delayed {
+		c.delayed = c.delayed[1:]
+	}
+	return was
+}
+
+// undelayAll ends all such delays once the capsule asks for messages anyway. They are for an agent that would ask for the
+// woken message alone; what it knows of when it asks for another one must not be overtaken by that.
+func (c *core) undelayAll(now time.Time) {
+	if len(c.delayed) == 0 || c.idle() {
+		return
+	}
+	delayed := c.delayed
+	c.delayed = nil
+	for _, l := range delayed {
+		if l.delayed && c.byRef[l.ref] == l { // else it is over, or the lane forgotten
+			l.delayed = false
+			c.revive(l, woken, max(l.wakes, 1), now)
+		}
+	}
 }
 
 // open tells whether the queue may be picked from.

@@ -183,7 +183,7 @@ func TestQueuesAreStrictInListOrder(t *testing.T) {
 func TestNoInversionOverFiveLevels(t *testing.T) {
 	w := newWorld(t, 5)
 	rng := rand.New(rand.NewPCG(1, 1))
-	for range 15000 {
+	for range 5 * 15000 {
 		w.publish("q", rng.IntN(5), "", 0)
 	}
 	drain(t, w, w.agent(64, def("q", 5, 0, false, nil)), 64)
@@ -355,32 +355,36 @@ func TestSleeperGetsNoBurst(t *testing.T) {
 	}
 }
 
-func TestFourAgentsShareOneQueue(t *testing.T) {
-	w := newWorld(t, 11)
-	w.faults.jitter = 100 * time.Microsecond
-	q := def("q", 1, 0, true, map[string]config.Weight{"t0": 4000, "t1": 2000})
-	for i := range 20000 {
-		w.publish("q", 0, fmt.Sprint("t", i%5), 0)
-	}
-	w.events = nil
-	for range 4 {
-		a := w.agent(64, q)
-		for range 2 {
-			a.worker(8, time.Second, 300*time.Microsecond)
+// However many agents share a queue, the shares hold, nobody's pull comes back empty while work waits, and few questions to
+// lanes are in vain.
+func TestManyAgentsShareOneQueue(t *testing.T) {
+	for _, agents := range []int{1, 2, 4, 8} {
+		w := newWorld(t, 11)
+		w.faults.jitter = 100 * time.Microsecond
+		q := def("q", 1, 0, true, map[string]config.Weight{"t0": 4000, "t1": 2000})
+		for i := range 20000 {
+			w.publish("q", 0, fmt.Sprint("t", i%5), 0)
 		}
-	}
-	w.run(long, func() bool { return len(w.taken) >= 5000 })
-	n := shares(w.taken[:5000])
-	for key, weight := range map[string]int{"t0": 4, "t1": 2, "t2": 1, "t3": 1, "t4": 1} {
-		if got, want := float64(n[key])/5000, float64(weight)/9; got < want-0.015 || got > want+0.015 {
-			t.Errorf("%s had a share of %.3f, want %.3f", key, got, want)
+		w.events = nil
+		for range agents {
+			a := w.agent(64, q)
+			for range 2 {
+				a.worker(8, time.Second, 300*time.Microsecond)
+			}
 		}
-	}
-	if w.emptyTo > 0 {
-		t.Errorf("%d pulls came back empty while work was waiting", w.emptyTo)
-	}
-	if w.empty*20 > w.pulls {
-		t.Errorf("%d of %d questions to lanes were in vain", w.empty, w.pulls)
+		w.run(long, func() bool { return len(w.taken) >= 5000 })
+		n := shares(w.taken[:5000])
+		for key, weight := range map[string]int{"t0": 4, "t1": 2, "t2": 1, "t3": 1, "t4": 1} {
+			if got, want := float64(n[key])/5000, float64(weight)/9; got < want-0.015 || got > want+0.015 {
+				t.Errorf("%d agents: %s had a share of %.3f, want %.3f", agents, key, got, want)
+			}
+		}
+		if w.emptyTo > 0 {
+			t.Errorf("%d agents: %d pulls came back empty while work was waiting", agents, w.emptyTo)
+		}
+		if w.empty*20 > w.pulls {
+			t.Errorf("%d agents: %d of %d questions to lanes were in vain", agents, w.empty, w.pulls)
+		}
 	}
 }
 
