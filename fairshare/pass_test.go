@@ -66,6 +66,24 @@ func TestPassTakesBack(t *testing.T) {
 	}
 }
 
+// A fraction goes along when the weight changes, rounded down to the new denominator.
+func TestPassKeepsItsFraction(t *testing.T) {
+	for _, tt := range []struct {
+		have pass
+		w    Weight
+		want pass
+	}{
+		{pass{5, 3, 7}, 1000, pass{5, 428, 1000}},
+		{pass{5, 999, 1000}, 3, pass{5, 2, 3}},
+		{pass{5, 0, 7}, 1000, pass{5, 0, 1000}},
+		{pass{5, 3, 7}, 7, pass{5, 3, 7}},
+	} {
+		if tt.have.over(tt.w); tt.have != tt.want {
+			t.Errorf("over %d: %+v, want %+v", tt.w, tt.have, tt.want)
+		}
+	}
+}
+
 func indices(n int) []int {
 	all := make([]int, n)
 	for i := range all {

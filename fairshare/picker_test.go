@@ -235,6 +235,23 @@ func TestTurnsOutliveSleep(t *testing.T) {
 	})
 }
 
+// A turn that is refunded twice takes back what another one of its key was charged, and no more: its key never comes to stand
+// before the place that it has paid for.
+func TestATurnThatIsRefundedTwiceFavoursNobody(t *testing.T) {
+	p := New(1)
+	p.Wake("a", One)
+	mustPick(t, p, "a")
+	mustPick(t, p, "a")
+	p.SetWeight("a", MinWeight)
+	dear := mustPick(t, p, "a")
+	for range 2 {
+		p.Refund(dear)
+		if s, _ := state(p, "a"); s.Ahead < 0 {
+			t.Errorf("%+v: it lies before where it began", s)
+		}
+	}
+}
+
 // The busy period ends when nobody has work and all turns are settled, no
 // sooner: an open turn may still bring a message, and its debt then counts.
 func TestEndOfBusyPeriod(t *testing.T) {

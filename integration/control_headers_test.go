@@ -12,8 +12,10 @@ import (
 	"github.com/fairlead/fairlead/agent/client"
 )
 
-// What the server takes as orders, in all spellings, and what is an application's own.
-var hostileHeaders = []string{"Nats-Msg-Id", "mine", "nats-lower", "x", "NATS-UPPER", "x", "Nats-TTL", "3600s", "Fairlead-Unknown", "x", "X-Kept", "yes"}
+// hostile are headers that the server takes as orders, or might, in all spellings, and one that is the application's own.
+func hostile(id string, more ...string) []string {
+	return append([]string{"Nats-Msg-Id", id, "nats-lower", "x", "NATS-UPPER", "x", "Fairlead-Unknown", "x", "X-Kept", "yes"}, more...)
+}
 
 // clean checks the headers of a message as somebody sees them.
 func clean(t *testing.T, where string, headers map[string]string) {
@@ -69,20 +71,15 @@ queues:
 capsules: [{name: main, queues: [jobs], concurrency: 1000}]
 `})
 	publish := server.publisher()
-	// The time to live is the eighth: a plain stream does not take it.
-	in := func(id string) []string { return append([]string{"Nats-Msg-Id", id}, hostileHeaders[2:]...) }
+	// Headers of the request itself are the connection's business.
+	request := []string{"Nats-Msg-Id", "mine", "nats-lower", "x", "NATS-UPPER", "x", "Nats-TTL", "3600s", "Nats-Rollup", "all", api.HeaderPrefix + "X-Kept", "yes"}
 	ways := map[string]func(payload string){
-		"raw":     func(payload string) { publish("fl.q.jobs.p0.acme", payload, in("raw")...) },
-		"odd":     func(payload string) { publish("fl.q.jobs.px.acme", payload, in("odd")...) },
-		"sourced": func(payload string) { publish("events.acme.x", payload, append(in("sourced")[:6], in("")[8:]...)...) },
-		"due":     func(payload string) { publish("fl.delay.jobs.due.p0.acme.x", payload, in("due")...) },
-		"http": func(payload string) {
-			// Headers of the request itself are the connection's business.
-			a.publish("jobs", payload, append(in("http")[:8], "Nats-Rollup", "all", api.HeaderPrefix+"X-Kept", "yes", api.HeaderPriority, "0")...)
-		},
-		"delayed": func(payload string) {
-			a.publish("jobs", payload, append(in("delayed")[:8], "Nats-Rollup", "all", api.HeaderPrefix+"X-Kept", "yes", api.HeaderDelay, "100ms")...)
-		},
+		"raw":     func(payload string) { publish("fl.q.jobs.p0.acme", payload, hostile(payload, "Nats-TTL", "3600s")...) },
+		"odd":     func(payload string) { publish("fl.q.jobs.px.acme", payload, hostile(payload, "Nats-TTL", "3600s")...) },
+		"sourced": func(payload string) { publish("events.acme.x", payload, hostile(payload)...) },
+		"due":     func(payload string) { publish("fl.delay.jobs.due.p0.acme.x", payload, hostile(payload)...) },
+		"http":    func(payload string) { a.publish("jobs", payload, request...) },
+		"delayed": func(payload string) { a.publish("jobs", payload, append(request, api.HeaderDelay, "100ms")...) },
 	}
 	for name, way := range ways {
 		way(name)
@@ -96,19 +93,18 @@ capsules: [{name: main, queues: [jobs], concurrency: 1000}]
 			t.Errorf("the same in a batch: %+v", r)
 		}
 	}
-	eventually(t, "all are in the queue", patience, func() bool { q := a.queue("jobs"); return q.Waiting == uint64(len(ways)) && q.Delayed == 0 })
-	var peeked api.PeekList
-	a.get("/v1/queues/jobs/peek?max=100", &peeked)
-	equal(t, "peeked", len(peeked.Messages), len(ways))
-	for _, m := range peeked.Messages {
-		clean(t, "peek of "+*m.Data, m.Headers)
-	}
 	// Once by each way out. The app gives them back in between.
 	for name, format := range map[string]client.Format{"lines": client.NDJSON, "frames": client.Frames} {
 		for _, d := range a.pullAll(len(ways), format) {
 			clean(t, string(d.Payload())+" in "+name, d.Headers)
 			equal(t, "given back", a.say(d, api.Settlement{Result: api.Nack, Delay: "0s"}), api.StatusOK)
 		}
+	}
+	var peeked api.PeekList
+	a.get("/v1/queues/jobs/peek?max=100", &peeked)
+	equal(t, "peeked", len(peeked.Messages), len(ways))
+	for _, m := range peeked.Messages {
+		clean(t, "peek of "+*m.Data, m.Headers)
 	}
 	for range ways {
 		answer, body, err := a.call(a.http, "POST", "/v1/capsules/main/next?wait=30s", nil)

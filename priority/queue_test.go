@@ -226,3 +226,25 @@ func TestNoAllocations(t *testing.T) {
 		t.Errorf("the journal has grown to %d for 64 open turns", c)
 	}
 }
+
+// Equal tenants have another order at each level: two agents that ask the same lanes at one level do not do so at all of them.
+func TestTiesBreakDifferentlyAtEachLevel(t *testing.T) {
+	q := New(4, 0, 1)
+	orders := map[string]bool{}
+	for level := range 4 {
+		for i := range 10 {
+			q.Wake(level, fmt.Sprint(i), 0)
+		}
+		order := ""
+		for range 10 {
+			turn, _ := q.Pick()
+			q.Settle(turn, turn.Weight)
+			q.Sleep(level, turn.Key)
+			order += turn.Key
+		}
+		orders[order] = true
+	}
+	if len(orders) != 4 {
+		t.Errorf("four levels, and the orders %v", orders)
+	}
+}

@@ -183,7 +183,7 @@ func TestQueuesAreStrictInListOrder(t *testing.T) {
 func TestNoInversionOverFiveLevels(t *testing.T) {
 	w := newWorld(t, 5)
 	rng := rand.New(rand.NewPCG(1, 1))
-	for range 5 * 15000 {
+	for range 15000 {
 		w.publish("q", rng.IntN(5), "", 0)
 	}
 	drain(t, w, w.agent(64, def("q", 5, 0, false, nil)), 64)
