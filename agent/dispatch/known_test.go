@@ -19,7 +19,7 @@ func TestRandomDelaysLetNobodyOvertake(t *testing.T) {
 		w := newWorld(t, seed)
 		a := w.agent(10, def("first", 3, 0, true, nil), def("second", 2, 0, false, nil))
 		a.core.rng = rand.New(rand.NewPCG(seed, 1))
-		a.core.setRivals(map[string]int{"first": 15, "second": 15})
+		a.core.setRivals(map[string]Rivals{"first": {All: 15}, "second": {All: 15}})
 		a.serve(1+w.rng.IntN(3), time.Millisecond)
 		w.run(time.Second, func() bool { return len(a.core.queues) == 2 && !a.core.queues[0].unseen && !a.core.queues[1].unseen })
 		published := w.now
