@@ -30,7 +30,7 @@ func publishError(queue string, err error) error {
 	case errors.Is(err, broker.ErrInvalidKey):
 		return &api.Error{Code: api.CodeInvalidKey, Message: err.Error()}
 	case errors.Is(err, broker.ErrTooLarge):
-		return &api.Error{Code: api.CodePayloadTooLarge, Message: err.Error() + ": send less, or raise max_payload of the NATS server"}
+		return &api.Error{Code: api.CodePayloadTooLarge, Message: err.Error() + ": send less, or raise max_payload of the NATS server (of an embedded one: limits.max_payload of the queue)"}
 	case errors.Is(err, broker.ErrOutcomeUnknown):
 		return &api.Error{Code: api.CodeOutcomeUnknown, Message: "NATS did not answer in time: the message may have been stored; publishing it again is safe with a Fairlead-Id"}
 	case errors.Is(err, broker.ErrNoDelays):
@@ -51,6 +51,7 @@ func fullMessage(queue, reason string) string {
 // brokerError translates the broker's errors for everybody else.
 func brokerError(err error) error {
 	var e *api.Error
+	var refused *broker.RefusedError
 	switch {
 	case err == nil:
 		return nil
@@ -58,8 +59,23 @@ func brokerError(err error) error {
 		return err
 	case errors.Is(err, broker.ErrStreamMissing), errors.As(err, new(*broker.NotPermittedError)):
 		return &api.Error{Code: api.CodeBroker, Message: err.Error()}
+	case errors.As(err, &refused):
+		return refusal(refused)
 	}
 	return &api.Error{Code: api.CodeBroker, Message: "NATS cannot be reached now; try again in a moment (" + err.Error() + ")"}
+}
+
+// refusal tells of a write that JetStream answered with an error. It is no queue_full: no limit of a queue was reached, and what
+// is full is full for all queues.
+func refusal(r *broker.RefusedError) error {
+	why := fmt.Sprintf("%s, JetStream error %d", r.Description, r.Code)
+	if errors.Is(r, broker.ErrStoreFull) {
+		return &api.Error{
+			Code: api.CodeBroker, Reason: broker.StoreFull,
+			Message: "JetStream's store is full (" + why + "), and nothing was stored: publish again when work is done, or give it more room (max_file_store of the server, or the account's limit)",
+		}
+	}
+	return &api.Error{Code: api.CodeBroker, Message: "NATS is there, and JetStream refused to store this (" + why + "); nothing was stored: see the log of the NATS server, and try again"}
 }
 
 func unknownQueue(queue string) error {

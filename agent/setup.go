@@ -81,7 +81,21 @@ func Check(ctx context.Context, cfg *config.Config) (problems, warnings []string
 	}
 	defer client.Close()
 	problems = client.CheckAccess(ctx, cfg.Queues)
-	return problems, inForce(ctx, client, cfg.Queues), nil
+	return problems, append(tooLarge(client.MaxPayload(), cfg), inForce(ctx, client, cfg.Queues)...), nil
+}
+
+// headersOf is what is stored with a payload when a publisher sets no headers of its own; it is a little less.
+const headersOf = 512
+
+// tooLarge warns of queues that allow payloads which the server refuses. An embedded server is made for what the queues allow.
+func tooLarge(most int64, cfg *config.Config) (warnings []string) {
+	for _, q := range cfg.Queues {
+		if cfg.NATS.Embedded == nil && q.Limits.MaxPayload+headersOf > most {
+			warnings = append(warnings, fmt.Sprintf("queue %s: limits.max_payload allows %d bytes, and the NATS server takes messages of %d, headers included: the largest are refused with 413; raise max_payload of the server, or lower the queue's",
+				q.Name, q.Limits.MaxPayload, most))
+		}
+	}
+	return warnings
 }
 
 // inForceWait is how long Check waits for the coordination bucket, which may not exist yet.

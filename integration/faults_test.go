@@ -175,6 +175,9 @@ func TestTheStoreIsFull(t *testing.T) {
 		_, refused := a.tryPublish("jobs", payload)
 		if refused != nil {
 			injected(t, "store full", string(refused.Code))
+			if refused.Code != api.CodeBroker || refused.Reason != "store_full" || !strings.Contains(refused.Message, "store is full") || strings.Contains(refused.Message, "cannot be reached") {
+				t.Errorf("publishers are told %v, reason %q", refused, refused.Reason)
+			}
 			t.Logf("refused after %d with %v", stored, refused)
 			break
 		}

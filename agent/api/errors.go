@@ -62,7 +62,7 @@ func (c Code) HTTPStatus() int {
 type Error struct {
 	Code    Code   `json:"code"`
 	Message string `json:"message"`
-	Reason  string `json:"reason,omitempty"` // queue_full: which limit
+	Reason  string `json:"reason,omitempty"` // queue_full: which limit; broker_unavailable: store_full, or none
 }
 
 // Error implements error.

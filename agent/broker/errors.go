@@ -11,6 +11,9 @@ var (
 	// ErrNobody says that NATS is there, and nobody answers what was asked: a stream is missing, or JetStream is not enabled.
 	// It wraps ErrUnavailable. Nothing was stored.
 	ErrNobody = fmt.Errorf("%w: nobody answers there", ErrUnavailable)
+	// ErrStoreFull says that JetStream has no room for what was to be stored, whatever the limits of the queue are: the limit of
+	// the server's store, or that of the account, is reached. Nothing was stored. See [RefusedError].
+	ErrStoreFull = errors.New("broker: JetStream's store is full")
 	// ErrOutcomeUnknown says that a request was sent and not answered in time: it may have been carried out.
 	ErrOutcomeUnknown = errors.New("broker: no answer in time, the outcome is unknown")
 	// ErrQueueFull says that a limit of the queue refused a message. Nothing was stored. See [FullError] for which.
@@ -28,6 +31,40 @@ var (
 	ErrBucket = errors.New("broker: coordination bucket is not usable")
 )
 
+// RefusedError says that JetStream answered a write with an error that is none of a queue's limits. It wraps [ErrUnavailable],
+// and, when that is the reason, [ErrStoreFull]. Nothing was stored; the same write can succeed later.
+type RefusedError struct {
+	Code        int // of the JetStream API
+	Description string
+}
+
+// Error implements error.
+func (e *RefusedError) Error() string {
+	what := "broker: JetStream refused to store it"
+	if e.full() {
+		what = ErrStoreFull.Error()
+	}
+	return fmt.Sprintf("%s: %s (%d)", what, e.Description, e.Code)
+}
+
+// Unwrap makes errors.Is true for ErrUnavailable and, if it applies, ErrStoreFull.
+func (e *RefusedError) Unwrap() []error {
+	if e.full() {
+		return []error{ErrUnavailable, ErrStoreFull}
+	}
+	return []error{ErrUnavailable}
+}
+
+// full tells whether it is for want of room: in the server's store (10023, and 10028 and 10047 where room is set aside), or in
+// what the account may use (10002).
+func (e *RefusedError) full() bool {
+	switch e.Code {
+	case 10002, 10023, 10028, 10047:
+		return true
+	}
+	return false
+}
+
 // FullError says which limit refused a message. It wraps [ErrQueueFull].
 type FullError struct {
 	Reason string // max_messages | max_bytes | max_messages_per_key | lower_than_all
@@ -40,6 +77,9 @@ const (
 	fullKey      = "max_messages_per_key"
 	fullLower    = "lower_than_all"
 )
+
+// StoreFull counts as a reason of refusals, beside those of a [FullError].
+const StoreFull = "store_full"
 
 // Error implements error.
 func (e *FullError) Error() string { return ErrQueueFull.Error() + ": " + e.Reason }

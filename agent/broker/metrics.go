@@ -42,7 +42,7 @@ func (m *Metrics) ExpectQueue(queue string, levels int) {
 	for _, c := range []*QueueCounts{&m.LanePulls, &m.EmptyPulls, &m.Wakeups, &m.Sweeps} {
 		c.Expect(queue)
 	}
-	m.Refused.Expect(queue, fullMessages, fullBytes, fullKey, fullLower)
+	m.Refused.Expect(queue, fullMessages, fullBytes, fullKey, fullLower, StoreFull)
 	for _, c := range []*Counts{&m.Dead, &m.Dropped} {
 		c.Expect(queue, string(DeadMaxAttempts), string(DeadRejected), string(DeadEvicted))
 	}

@@ -31,8 +31,8 @@ const (
 
 // Publish stores one message and returns when JetStream has confirmed it: in the queue, or, with a time to come, among its
 // delayed ones, which no limit refuses. A write that is not answered is repeated under the same id, so that it is stored
-// once. Errors wrap [ErrInvalidKey], [ErrTooLarge], [ErrQueueFull], [ErrUnavailable] or [ErrOutcomeUnknown]; after all but
-// the last nothing was stored.
+// once. Errors wrap [ErrInvalidKey], [ErrTooLarge], [ErrQueueFull], [ErrStoreFull], [ErrUnavailable] or
+// [ErrOutcomeUnknown]; after all but the last nothing was stored.
 func (c *Client) Publish(ctx context.Context, q config.Queue, p Publication) (Receipt, error) {
 	type outcome struct {
 		receipt Receipt
@@ -79,7 +79,7 @@ func (c *Client) PublishAsync(q config.Queue, p Publication, done func(Receipt, 
 		handle = c.delay(m, q.Name, p.At)
 	}
 	if int64(m.Size()) > c.MaxPayload() {
-		done(Receipt{}, fmt.Errorf("%w (%d bytes with headers, of %d)", ErrTooLarge, m.Size(), c.MaxPayload()))
+		done(Receipt{}, fmt.Errorf("%w: it has %d bytes, %d with the headers that are stored with it, and may have %d", ErrTooLarge, len(m.Data), m.Size(), c.MaxPayload()))
 		return
 	}
 	level := p.Level
@@ -219,7 +219,7 @@ func refusal(a pubAck) error {
 	case e.ErrCode == 10054:
 		return fmt.Errorf("%w: %s", ErrTooLarge, e.Description)
 	}
-	return fmt.Errorf("%w: %s (%d)", ErrUnavailable, e.Description, e.ErrCode)
+	return &RefusedError{Code: e.ErrCode, Description: e.Description}
 }
 
 // formatWeight writes thousandths as a decimal number.

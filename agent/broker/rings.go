@@ -35,11 +35,16 @@ func evicts(q config.Queue) bool {
 	return q.Limits.Overflow == config.OverflowRing && !q.SingleActiveConsumer && !q.OrderedKeys && q.ConcurrencyPerKey == 0
 }
 
-// refused counts a publish that a limit has refused.
+// refused counts a publish that a limit has refused. A store that is full concerns all queues, and the log says so.
 func (c *Client) refused(queue string, err error) {
 	var full *FullError
 	if errors.As(err, &full) {
 		c.metrics.Refused.Add(queue, full.Reason)
+		return
+	}
+	if errors.Is(err, ErrStoreFull) {
+		c.metrics.Refused.Add(queue, StoreFull)
+		c.seldom.warn("JetStream has no room left: publishes are refused until work is done, or its limit is raised", "queue", queue, "error", err)
 	}
 }
 
