@@ -81,6 +81,13 @@ func (b *Book) Session(id string) (*Session, bool) {
 	return s, ok
 }
 
+// Busy tells whether something that was delivered to the session is not settled yet.
+func (b *Book) Busy(s *Session) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(s.held) > 0
+}
+
 // Events takes what the session has to tell, oldest first.
 func (b *Book) Events(s *Session) []api.Event {
 	b.mu.Lock()

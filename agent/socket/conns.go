@@ -31,12 +31,13 @@ type conns struct {
 // errTrustOver says that the rest of an answer was not written, because the tenure is over in which its messages were taken.
 var errTrustOver = errors.New("socket: the queue's lease was lost while the answer was written")
 
-// conn is one connection. It bounds each write, and its end is the end of its session.
+// conn is one connection. It bounds each write, and the time between requests, and its end is the end of its session.
 type conn struct {
 	net.Conn
 	server *Server
 	peer   func() peer
 	once   sync.Once
+	idle   atomic.Bool // no byte of the next request has come yet
 	// ends tells until when what is written now may be; nil: there is no such time.
 	ends atomic.Pointer[func() time.Time]
 
@@ -45,6 +46,32 @@ type conn struct {
 	since   time.Time // of state
 	session *delivery.Session
 	gone    bool
+}
+
+// Read implements net.Conn. A connection whose session holds messages may be idle for as long as they are worked on: its end
+// would give them to somebody else.
+func (c *conn) Read(p []byte) (int, error) {
+	for {
+		n, err := c.Conn.Read(p)
+		if n > 0 {
+			c.idle.Store(false)
+		}
+		if n > 0 || !errors.Is(err, os.ErrDeadlineExceeded) || !c.idle.Load() || !c.holds() {
+			return n, err
+		}
+		if err := c.SetReadDeadline(time.Now().Add(c.server.limits.IdleTimeout)); err != nil {
+			return 0, err
+		}
+	}
+}
+
+// holds tells whether the connection's own session has messages that are not settled.
+func (c *conn) holds() bool {
+	k := &c.server.conns
+	k.mu.Lock()
+	session := c.session
+	k.mu.Unlock()
+	return session != nil && c.server.Book.Busy(session)
 }
 
 // Write implements net.Conn. A client that takes nothing for the write timeout loses the connection.
@@ -132,6 +159,7 @@ func (c *conn) ownSession() *delivery.Session {
 
 // setState notes what the HTTP server does with the connection.
 func (k *conns) setState(c *conn, state http.ConnState) {
+	c.idle.Store(state == http.StateIdle) // before the deadline of idle connections is set
 	k.mu.Lock()
 	c.state, c.since = state, time.Now()
 	drop := k.closed && state == http.StateIdle

@@ -3,6 +3,7 @@ package socket
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -138,6 +139,60 @@ func TestWaitingIsNotSlow(t *testing.T) {
 	if e := r.event(events); e.Event != "ping" {
 		t.Errorf("%+v", e)
 	}
+}
+
+// Connections that nobody uses are closed after a while; those that work is under way for are not: a pull that waits, an open
+// session, and a connection whose own session holds messages, for as long as it does.
+func TestUnusedConnectionsAreClosed(t *testing.T) {
+	const limit = 200 * time.Millisecond
+	r := newRig(t, func(o *Options) { o.Limits.IdleTimeout, o.Limits.PingInterval = limit, 4*limit })
+	_, events, end := r.openSession()
+	r.add(message(1))
+	holder := r.dial()
+	defer holder.Close()
+	fmt.Fprintf(holder, "POST %s?session=connection HTTP/1.1\r\nHost: x\r\n\r\n", pullPath)
+	in := bufio.NewReader(holder)
+	res, err := http.ReadResponse(in, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, _ := io.ReadAll(res.Body)
+	var got api.Delivery
+	if err := json.Unmarshal(text, &got); err != nil || got.Token == "" {
+		t.Fatalf("%s: %v", text, err)
+	}
+
+	unused := r.dial()
+	defer unused.Close()
+	fmt.Fprintf(unused, "GET /v1/status HTTP/1.1\r\nHost: x\r\n\r\n")
+	begin := time.Now()
+	if s := status(unused); s != 200 {
+		t.Fatalf("status %d", s)
+	}
+	_ = unused.SetReadDeadline(time.Now().Add(10 * time.Second))
+	if _, err := io.Copy(io.Discard, unused); err != nil || time.Since(begin) < limit {
+		t.Errorf("after %v: %v", time.Since(begin), err)
+	}
+	if a := r.call("POST", pullPath+"?wait="+(3*limit).String(), ""); a.StatusCode != 204 {
+		t.Errorf("a pull that waited for longer than the limit: %d", a.StatusCode)
+	}
+	if n := len(r.gaveBack()); n != 0 {
+		t.Fatalf("%d were given back while the connection was idle", n)
+	}
+	fmt.Fprintf(holder, "POST /v1/messages/%s/ack HTTP/1.1\r\nHost: x\r\n\r\n", got.Token)
+	if res, err := http.ReadResponse(in, nil); err != nil || res.StatusCode != 204 {
+		t.Fatalf("the holder's connection: %v, %v", res, err)
+	}
+	_ = holder.SetReadDeadline(time.Now().Add(10 * time.Second))
+	if _, err := io.Copy(io.Discard, in); err != nil {
+		t.Errorf("once it holds nothing: %v", err)
+	}
+	if e := r.event(events); e.Event != "ping" {
+		t.Errorf("the open session: %+v", e)
+	}
+	eventually(t, "only the session's connection is left", func() bool { return r.server.Connections() == 1 })
+	end()
+	r.alive() // a client with keep-alive opens another one
 }
 
 func TestClientsThatBreakOff(t *testing.T) {

@@ -62,6 +62,7 @@ func New(l *Listener, o Options) (*Server, error) {
 	s.http = &http.Server{
 		Handler:           http.HandlerFunc(s.serve),
 		ReadHeaderTimeout: s.limits.HeaderTimeout,
+		IdleTimeout:       s.limits.IdleTimeout, // see conn.Read for who is spared
 		MaxHeaderBytes:    s.limits.HeaderBytes,
 		ErrorLog:          log.New(logger.StandardWriter(&hclog.StandardLoggerOptions{ForceLevel: hclog.Debug}), "", 0),
 		BaseContext:       func(net.Listener) context.Context { return s.base },
