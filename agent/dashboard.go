@@ -43,6 +43,14 @@ func (a *Agent) serveDashboard() {
 	a.log.Info("the dashboard is there", "url", a.dashboard.URL())
 }
 
+// DashboardURL is what to open in a browser on this host, once Start has returned; "" when there is no dashboard.
+func (a *Agent) DashboardURL() string {
+	if a.dashboard == nil {
+		return ""
+	}
+	return a.dashboard.URL()
+}
+
 // stopDashboard ends the dashboard and all looking.
 func (a *Agent) stopDashboard(ctx context.Context) error {
 	a.overviews.Stop()

@@ -148,6 +148,30 @@ func TestPublishBatchNamesBadLines(t *testing.T) {
 	app.empty()
 }
 
+// A trial run shows its dashboard, without being asked, on loopback; two of them on one host each have their own.
+func TestATrialRunHasADashboard(t *testing.T) {
+	t.Parallel()
+	seen := map[string]bool{}
+	for range 2 {
+		a := startDev(t)
+		var address string
+		eventually(t, "run --dev says where its dashboard is", patience, func() bool {
+			_, rest, found := strings.Cut(a.out.String(), "Its dashboard is at http://")
+			if found {
+				address, _, found = strings.Cut(rest, "/\n")
+			}
+			return found
+		})
+		if seen[address] || !strings.HasPrefix(address, "127.0.0.1:") {
+			t.Errorf("the dashboard is at %s; others at %v", address, seen)
+		}
+		seen[address] = true
+		if page := a.probes(address, "/", 200); !strings.Contains(page, "<title>") {
+			t.Errorf("%s: %.100s", address, page)
+		}
+	}
+}
+
 // What run --dev says to type next works as it stands.
 func TestTheLinesThatRunDevPrints(t *testing.T) {
 	t.Parallel()

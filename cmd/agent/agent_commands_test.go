@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -11,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/fairlead/fairlead/cmd/agent/internal/bench"
+	"github.com/fairlead/fairlead/config"
 )
 
 // writeConfig writes a file, with sockets in its own folder.
@@ -348,6 +350,34 @@ func TestBenchCompares(t *testing.T) {
 		if errs := s.errs.String(); !strings.Contains(errs, "--compare") {
 			t.Errorf("stderr: %s", errs)
 		}
+	}
+}
+
+// A trial run shows its dashboard, and says where: at the usual address, or at a free port of loopback when that is taken; or
+// none, when that is asked for.
+func TestDevSaysWhereItsDashboardIs(t *testing.T) {
+	l, err := net.Listen("tcp", config.DefaultDashboardHTTP)
+	if err == nil {
+		defer l.Close()
+	} // else somebody else has it, which is as good
+	for _, c := range []struct {
+		args    []string
+		address string
+	}{
+		{[]string{"run", "--dev"}, "127.0.0.1:0"},
+		{[]string{"run", "--dev", "--no-dashboard"}, ""},
+	} {
+		s := newShell(t, nil)
+		code := s.background(c.args...)
+		waitFor(t, "the welcome", func() bool { return strings.Contains(s.out.String(), "/v1/settle\n") })
+		if got := s.agents.last.cfg.Listen.DashboardHTTP; got != c.address {
+			t.Errorf("%v: address %q, want %q", c.args, got, c.address)
+		}
+		if said := strings.Contains(s.out.String(), "Its dashboard is at http://"+c.address+"/\n"); said != (c.address != "") || c.address == "" && strings.Contains(s.out.String(), "dashboard") {
+			t.Errorf("%v:\n%s", c.args, s.out.String())
+		}
+		s.signals <- syscall.SIGTERM
+		<-code
 	}
 }
 

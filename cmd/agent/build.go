@@ -34,6 +34,7 @@ type instance interface {
 	RefusedReload(err error) // counts a file that is not valid
 	Done() <-chan struct{}   // closed when it ended by itself, because of Err
 	Err() error
+	DashboardURL() string // "" without one
 }
 
 // realAgents builds agents of package agent.

@@ -28,11 +28,28 @@ func devFolder() (string, error) {
 	return dir, nil
 }
 
+// trial is what can be chosen of a trial run.
+type trial struct {
+	listen    string // host:port for NATS clients; "" is none
+	dashboard string // host:port; "" is none
+}
+
+// trialDashboard is where a trial run shows its dashboard: at the usual address, or, when that is taken, at a free port. When
+// somebody takes it in between, there is no dashboard, and the log says so.
+func trialDashboard() string {
+	l, err := net.Listen("tcp", config.DefaultDashboardHTTP)
+	if err != nil {
+		return "127.0.0.1:0"
+	}
+	_ = l.Close()
+	return config.DefaultDashboardHTTP
+}
+
 // runDev runs an agent without a file until a signal, and leaves nothing behind.
-func (a *app) runDev(ctx context.Context, listen string) error {
-	if listen != "" {
-		if _, _, err := net.SplitHostPort(listen); err != nil {
-			return usagef("--listen %s: %w: write HOST:PORT, for instance 127.0.0.1:4222", quote(listen), err)
+func (a *app) runDev(ctx context.Context, t trial) error {
+	if t.listen != "" {
+		if _, _, err := net.SplitHostPort(t.listen); err != nil {
+			return usagef("--listen %s: %w: write HOST:PORT, for instance 127.0.0.1:4222", quote(t.listen), err)
 		}
 	}
 	dir, err := devFolder()
@@ -45,27 +62,32 @@ func (a *app) runDev(ctx context.Context, listen string) error {
 		}
 	}()
 	cfg := config.Dev(dir)
-	cfg.NATS.Embedded.Listen = listen
+	cfg.NATS.Embedded.Listen, cfg.Listen.DashboardHTTP = t.listen, t.dashboard
 	cfg.Log = config.Log{Level: "warn", Format: "text"}
 	r := runner{
 		app: a, cfg: cfg, options: options{logger: a.logger(cfg.Log)},
-		ready: func() error { return a.welcome(cfg) },
+		ready: func(running instance) error { return a.welcome(cfg, running.DashboardURL()) },
 	}
 	return r.run(ctx)
 }
 
 // welcome says where the agent is, in a line that scripts read, and what to type next.
-func (a *app) welcome(cfg *config.Config) error {
+func (a *app) welcome(cfg *config.Config, dashboard string) error {
 	address := "unix://" + cfg.Listen.Socket
 	socket, me := shellQuote(cfg.Listen.Socket), selfName()
 	var nats string
 	if listen := cfg.NATS.Embedded.Listen; listen != "" {
 		nats = fmt.Sprintf("  nats -s nats://%s pub fl.q.default.p0.acme 'from a plain NATS client'\n", listen)
 	}
+	if dashboard != "" {
+		dashboard = "\nIts dashboard is at " + dashboard
+	}
 	_, err := fmt.Fprintf(a.out, `FAIRLEAD_SOCKET=%[1]s
 
 Fairlead runs. Queue "default" has the levels high, medium and low and a fair share by key; capsule "default" reads it.
-Everything is in %[2]s, and gone after Ctrl-C. In another terminal:
+Everything is in %[2]s, and gone after Ctrl-C.%[7]s
+
+In another terminal:
 
   export FAIRLEAD_SOCKET=%[3]s
   %[4]s publish default --priority low --key acme 'monthly report'
@@ -79,7 +101,7 @@ The same with curl:
   curl --unix-socket %[5]s -H 'Fairlead-Key: acme' -d 'hello' http://localhost/v1/queues/default/messages
   curl --unix-socket %[5]s -X POST 'http://localhost/v1/capsules/default/pull?max=10'
   curl --unix-socket %[5]s -d '[{"token":"TOKEN","result":"ack"}]' http://localhost/v1/settle
-`, address, filepath.Dir(cfg.Listen.Socket), shellQuote(address), me, socket, nats)
+`, address, filepath.Dir(cfg.Listen.Socket), shellQuote(address), me, socket, nats, dashboard)
 	return err
 }
 

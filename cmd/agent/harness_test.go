@@ -209,6 +209,13 @@ func (a *fakeAgent) Reload(cfg *config.Config) error {
 func (a *fakeAgent) Done() <-chan struct{} { return a.done }
 func (a *fakeAgent) Err() error            { return a.err }
 
+func (a *fakeAgent) DashboardURL() string {
+	if a.cfg.Listen.DashboardHTTP == "" {
+		return ""
+	}
+	return "http://" + a.cfg.Listen.DashboardHTTP + "/"
+}
+
 var errTest = errors.New("something broke")
 
 // waitFor waits for what only output can tell.

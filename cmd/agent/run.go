@@ -28,9 +28,11 @@ drain_timeout. A second signal stops it at once. SIGHUP reloads the file.
 OTEL_EXPORTER_OTLP_ENDPOINT and the other variables of OpenTelemetry switch traces on.
 
 With --dev it needs no file: JetStream runs inside the agent in a temporary folder that is removed at the end, with a queue
-"default" (levels high, medium and low, fair share) and a capsule "default". It ends when its terminal is closed, too.`,
+"default" (levels high, medium and low, fair share) and a capsule "default". It ends when its terminal is closed, too. Its
+dashboard is at http://127.0.0.1:9465/, or at a free port if that is taken; the start says which.`,
 		Example: `  fairlead run --dev
   fairlead run --dev --listen 127.0.0.1:4222     and let NATS clients in
+  fairlead run --dev --no-dashboard              and open no port at all
   fairlead run --config fairlead.yaml
   fairlead run --config fairlead.yaml --no-setup`,
 		Args: cobra.NoArgs,
@@ -39,14 +41,21 @@ With --dev it needs no file: JetStream runs inside the agent in a temporary fold
 	dev := command.Flags().Bool("dev", false, "a trial run without a file, in a temporary folder")
 	noSetup := command.Flags().Bool("no-setup", false, "make no streams and no bucket: \"fairlead setup\" did")
 	listen := command.Flags().String("listen", "", "with --dev: HOST:PORT for NATS clients")
+	noDashboard := command.Flags().Bool("no-dashboard", false, "with --dev: no dashboard")
 	command.MarkFlagsMutuallyExclusive("config", "dev")
 	command.MarkFlagsMutuallyExclusive("no-setup", "dev")
 	command.RunE = func(command *cobra.Command, _ []string) error {
 		switch {
 		case *dev:
-			return a.runDev(command.Context(), *listen)
+			t := trial{listen: *listen}
+			if !*noDashboard {
+				t.dashboard = trialDashboard()
+			}
+			return a.runDev(command.Context(), t)
 		case *listen != "":
 			return usagef("--listen goes with --dev; in a file it is nats.embedded.listen")
+		case *noDashboard:
+			return usagef(`--no-dashboard goes with --dev; in a file it is listen.dashboard_http: ""`)
 		case *path == "":
 			return usagef("say which file: --config FILE; or try it without one: --dev")
 		}
@@ -82,7 +91,7 @@ type runner struct {
 	cfg     *config.Config // the one in use
 	path    string         // where to reload it from; "" in a trial run
 	options options
-	ready   func() error // called once it runs; may be nil
+	ready   func(instance) error // called once it runs; may be nil
 
 	notify      *systemd.Notifier // nil: nobody wants to know
 	reloadLater bool              // a reload was asked for before it ran
@@ -112,7 +121,7 @@ func (r *runner) run(ctx context.Context) error {
 	case signalled:
 		return r.drain(agent, signals)
 	case err == nil && r.ready != nil:
-		err = r.ready()
+		err = r.ready(agent)
 	}
 	if err != nil {
 		r.stop(agent)

@@ -147,6 +147,7 @@ func TestUsageErrors(t *testing.T) {
 		{"run --dev --no-setup", "[dev no-setup]"},
 		{"run --config x --listen 127.0.0.1:4222", "--listen goes with --dev"},
 		{"run --dev --listen 4222", "write HOST:PORT"},
+		{"run --config x --no-dashboard", "--no-dashboard goes with --dev"},
 		{"validate", "say which file"},
 		{"validate --config x --timeout 1s", "--timeout goes with"},
 		{"setup", "say which file"},
