@@ -22,6 +22,7 @@ type deliveries struct {
 	picks   *prometheus.HistogramVec
 	works   *prometheus.HistogramVec
 	noisy   *atomic.Pointer[noisyKeys]
+	heard   heard
 
 	all atomic.Pointer[map[place]*series] // never changed, but replaced by a larger one
 	mu  sync.Mutex                        // serialises replacing
@@ -77,6 +78,7 @@ func (d *deliveries) of(p place) *series {
 
 // Handed implements delivery.Observer.
 func (d *deliveries) Handed(ds []delivery.Delivery) {
+	d.heard.note(ds)
 	now := time.Now()
 	noisy := d.noisy.Load()
 	var last place

@@ -13,7 +13,7 @@
 //
 // All labels are bounded by the file, such as queues, levels and capsules, or by this code, such as results and reasons. The names of
 // tenants appear only when they are asked for, and then only those with the largest backlogs. Without them tenants show as
-// quiet and noisy: a noisy one has more waiting than the mean of all tenants of its queue that have anything waiting.
+// quiet and noisy, by the rule of package trend and the last sample.
 //
 // # Guarantees
 //

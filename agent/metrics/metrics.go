@@ -71,7 +71,7 @@ func New(o Options) *Metrics {
 	}
 	m := &Metrics{o: o, published: published.counters(), reloads: reloads.counters(), started: make(chan struct{})}
 	m.deliveries.init(&m.sampler.noisy)
-	m.sampler.init(o)
+	m.sampler.init(o, &m.deliveries.heard)
 	for _, q := range o.Queues {
 		m.published.WithLabelValues(q.Name, stored)
 		o.Broker.ExpectQueue(q.Name, q.Levels)

@@ -22,6 +22,7 @@ import (
 	"github.com/fairlead/fairlead/agent/api"
 	"github.com/fairlead/fairlead/agent/broker"
 	"github.com/fairlead/fairlead/agent/delivery"
+	"github.com/fairlead/fairlead/agent/trend"
 	"github.com/fairlead/fairlead/config"
 )
 
@@ -279,26 +280,79 @@ func TestTopKeys(t *testing.T) {
 	})
 }
 
+// Who is noisy is the same for metrics and for the dashboard, whoever looks: also beside somebody louder, for which those count who
+// keep up and have nothing waiting.
 func TestNoisyTenants(t *testing.T) {
 	for name, c := range map[string]struct {
 		waiting []uint64
+		keepUp  int
 		noisy   int
 	}{
-		"one":                 {[]uint64{50}, 0},
-		"equal ones":          {[]uint64{7, 7, 7}, 0},
-		"one among many":      {[]uint64{1000, 1, 1, 1, 1, 1}, 1},
-		"two of two":          {[]uint64{10000, 10}, 1},
-		"more noisy than not": {[]uint64{900, 900, 900, 1}, 3},
-		"none":                {nil, 0},
+		"one":                  {[]uint64{50}, 0, 0},
+		"one among the brisk":  {[]uint64{50}, 3, 1},
+		"equal ones":           {[]uint64{7, 7, 7}, 0, 0},
+		"a trifle":             {[]uint64{9, 1, 1}, 0, 0},
+		"one among many":       {[]uint64{1000, 1, 1, 1, 1, 1}, 0, 1},
+		"two of two":           {[]uint64{10000, 10}, 0, 1},
+		"more noisy than not":  {[]uint64{900, 900, 900, 1}, 0, 3},
+		"not only the loudest": {[]uint64{10000, 500}, 4, 2},
+		"a middle that waits":  {[]uint64{10000, 500, 400}, 2, 1},
+		"none":                 {nil, 5, 0},
 	} {
+		at := time.Now()
 		s := broker.Stats{KeysTotal: len(c.waiting)}
+		look := trend.Sample{At: at, Total: len(c.waiting), Got: map[string]trend.Got{}}
+		heard := map[string]struct{}{"0": {}}
 		for i, n := range c.waiting {
 			s.Keys = append(s.Keys, broker.KeyStats{Key: fmt.Sprint(i), Depth: broker.Depth{Waiting: n}})
 			s.Waiting += n
+			look.Tenants = append(look.Tenants, trend.Tenant{Key: fmt.Sprint(i), Waiting: n, Weight: 1})
+			look.Waiting += n
 		}
-		if got, _ := noisyOf(s); len(got) != c.noisy || c.noisy > 0 && !got["0"] {
+		if c.waiting == nil {
+			delete(heard, "0")
+		}
+		for i := range c.keepUp {
+			heard[fmt.Sprint("k", i)] = struct{}{}
+			look.Got[fmt.Sprint("k", i)] = trend.Got{Deliveries: 1}
+		}
+		got := new(trend.Noise).Add(loudness(s, at, heard))
+		if len(got) != c.noisy || c.noisy > 0 && !got["0"] {
 			t.Errorf("%s: noisy are %v, want the first %d", name, got, c.noisy)
 		}
+		var q trend.Queue
+		q.Add(trend.Sample{At: at.Add(-time.Second)}, 20)
+		if v := q.Add(look, 20); v.Noisy.Tenants != c.noisy {
+			t.Errorf("%s: the dashboard shows %d, want %d", name, v.Noisy.Tenants, c.noisy)
+		}
+	}
+}
+
+// What was delivered within the window counts, at each look; what was before, or before anybody wanted to know, does not.
+func TestHeard(t *testing.T) {
+	var h heard
+	hear := func(key string) {
+		h.note([]delivery.Delivery{{Message: &broker.Message{Queue: "jobs", Key: key}}})
+	}
+	hear("before")
+	h.begin(true)
+	at := time.Now()
+	for i, want := range []int{1, 2, 3, 3, 3} { // looks are 2 s apart, and those of 4 s ago are within the window
+		hear(fmt.Sprint(i))
+		if got := len(h.look(at.Add(time.Duration(2*i) * time.Second))["jobs"]); got != want {
+			t.Errorf("look %d: %d tenants, want %d", i, got, want)
+		}
+	}
+	for i := range 2 * heardTenants {
+		hear(fmt.Sprint(i))
+	}
+	if got := len(h.look(at.Add(time.Minute))["jobs"]); got != heardTenants {
+		t.Errorf("%d tenants are told apart", got)
+	}
+	h.begin(false)
+	hear("after")
+	if h.queues != nil || h.before != nil {
+		t.Error("notes are taken for nobody")
 	}
 }
 

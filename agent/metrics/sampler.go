@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/fairlead/fairlead/agent/broker"
+	"github.com/fairlead/fairlead/agent/trend"
 	"github.com/fairlead/fairlead/config"
 )
 
@@ -41,6 +42,8 @@ type sampler struct {
 	keys     int
 	log      hclog.Logger
 	noisy    atomic.Pointer[noisyKeys]
+	heard    *heard
+	noise    map[string]*trend.Noise // by queue; run's own
 	failures atomic.Uint64
 	scraped  chan struct{} // written by scrapes, read by run
 	cancel   context.CancelFunc
@@ -52,7 +55,8 @@ type sampler struct {
 	keep    time.Duration     // for how long a sample is shown
 }
 
-func (s *sampler) init(o Options) {
+func (s *sampler) init(o Options, heard *heard) {
+	s.heard, s.noise = heard, map[string]*trend.Noise{}
 	s.keys, s.log = max(o.TopKeys, noisiest), o.Logger
 	s.scraped, s.last, s.keep = make(chan struct{}, 1), map[string]sample{}, interest
 }
@@ -85,6 +89,8 @@ func (s *sampler) run(ctx context.Context, source Source) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	until := time.Now().Add(interest)
+	s.heard.begin(true)
+	defer s.heard.begin(false)
 	for {
 		select {
 		case <-timer.C:
@@ -100,9 +106,11 @@ func (s *sampler) run(ctx context.Context, source Source) {
 			default:
 			}
 			if idle = time.Now().After(until); idle {
+				s.heard.begin(false)
 				select {
 				case <-s.scraped:
 					until = time.Now().Add(interest)
+					s.heard.begin(true)
 				case <-ctx.Done():
 					return
 				}
@@ -126,6 +134,7 @@ func (s *sampler) all(ctx context.Context, source Source) time.Duration {
 	s.mu.Lock()
 	old := maps.Clone(s.last)
 	s.mu.Unlock()
+	heard := s.heard.look(began)
 	for _, def := range source.Definitions() {
 		one, err := s.one(ctx, source, def)
 		if err != nil {
@@ -137,8 +146,11 @@ func (s *sampler) all(ctx context.Context, source Source) time.Duration {
 			}
 			continue
 		}
-		noisy[def.Name], one.noisyWaiting = noisyOf(one.held.Stats)
-		one.noisy = len(noisy[def.Name])
+		if s.noise[def.Name] == nil {
+			s.noise[def.Name] = new(trend.Noise)
+		}
+		noisy[def.Name] = s.noise[def.Name].Add(loudness(one.held.Stats, one.at, heard[def.Name]))
+		one.noisy, one.noisyWaiting = len(noisy[def.Name]), waitingOf(one.held.Stats, noisy[def.Name])
 		next[def.Name] = one
 	}
 	pause := max(samplePause, sampleShare*time.Since(began))
@@ -159,16 +171,28 @@ func (s *sampler) one(ctx context.Context, source Source, def config.Queue) (sam
 	return sample{held: held, at: time.Now()}, err
 }
 
-// noisyOf finds the tenants with more waiting than the mean, and how much that is together.
-func noisyOf(stats broker.Stats) (noisy map[string]bool, waiting uint64) {
-	noisy = map[string]bool{}
+// loudness is what tells the noisy tenants of a queue: what waits, and how many are active, those that got something lately
+// among them.
+func loudness(stats broker.Stats, at time.Time, heard map[string]struct{}) (s trend.Sample, active int) {
+	s = trend.Sample{At: at, Total: stats.KeysTotal, Waiting: stats.Waiting, Tenants: make([]trend.Tenant, 0, len(stats.Keys))}
+	active = len(stats.Keys) + len(heard)
 	for _, k := range stats.Keys {
-		if k.Waiting*uint64(stats.KeysTotal) > stats.Waiting {
-			noisy[k.Key] = true
-			waiting += k.Waiting
+		s.Tenants = append(s.Tenants, trend.Tenant{Key: k.Key, Waiting: k.Waiting})
+		if _, both := heard[k.Key]; both {
+			active--
 		}
 	}
-	return noisy, waiting
+	return s, max(active, stats.KeysTotal)
+}
+
+// waitingOf is what waits of some tenants.
+func waitingOf(stats broker.Stats, tenants map[string]bool) (n uint64) {
+	for _, k := range stats.Keys {
+		if tenants[k.Key] {
+			n += k.Waiting
+		}
+	}
+	return n
 }
 
 // fresh returns the samples that are not too old to be shown.

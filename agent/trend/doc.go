@@ -10,9 +10,10 @@
 //   - Its share is its part of all deliveries within the window, and its fair share its part of the weights of all active
 //     tenants: what it would get if all of them had work of one level all the time. A tenant that has less to do gets less than its
 //     fair share, without having to wait; what it leaves goes to the others.
-//   - A tenant is noisy while it has more waiting than the mean of all tenants that have anything waiting, or than twice the
+//   - A tenant is noisy while it has more waiting than the mean of all tenants that have messages, or than twice the
 //     median of all that are active, and at least [NoisyFrom] messages; and for a window more, in which what it gets has waited for its
-//     own backlog. All others are quiet. The mean alone would call a tenant quiet as soon as another one is far noisier.
+//     own backlog. All others are quiet. The mean alone would call a tenant quiet as soon as another one is far noisier. [Noise] is this
+//     rule, by which the metrics go, too.
 //
 // # Guarantees
 //

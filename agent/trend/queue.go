@@ -8,13 +8,8 @@ import (
 
 // Queue remembers the samples of one queue. The zero value has none. It is not safe for several goroutines.
 type Queue struct {
-	kept []kept // the oldest first; what the first one got is before the window
-}
-
-// kept is a sample with who was noisy in it.
-type kept struct {
-	Sample
-	noisy map[string]bool
+	kept  []Sample // the oldest first; what the first one got is before the window
+	noise Noise
 }
 
 // Add takes the next sample and returns what there is to say now, with at most rows tenants. A sample that is not later than
@@ -22,10 +17,10 @@ type kept struct {
 func (q *Queue) Add(s Sample, rows int) View {
 	if n := len(q.kept); n > 0 {
 		if since := s.At.Sub(q.kept[n-1].At); since <= 0 || since > 4*Window {
-			q.kept = nil
+			*q = Queue{}
 		}
 	}
-	q.kept = append(q.kept, kept{Sample: s})
+	q.kept = append(q.kept, s)
 	// The last one that is a whole window old stays as its beginning.
 	for len(q.kept) > 2 && s.At.Sub(q.kept[1].At) >= Window {
 		q.kept = slices.Delete(q.kept, 0, 1)
@@ -45,7 +40,7 @@ func (q *Queue) view(rows int) View {
 		}
 		others.Add(s.Others)
 	}
-	all := tenants(now.Sample, got)
+	all := tenants(*now, got)
 	// Tenants that the sample was cut off before and that got nothing here: each is taken for one of weight 1.
 	hidden := max(now.Total-len(all), 0)
 	v.Active = len(all) + hidden
@@ -57,11 +52,11 @@ func (q *Queue) view(rows int) View {
 	}
 	v.Got.Weight = 0
 	v.PerSecond = perSecond(v.Got, v.Window)
-	now.noisy = noisy(all, hidden, now.Sample)
+	noisy := q.noise.Add(*now, v.Active)
 	for i := range all {
 		r := &all[i]
 		r.PerSecond, r.Share, r.Fair = perSecond(r.Got, v.Window), part(r.Got, v.Got), r.Weight/weights
-		r.Noisy = slices.ContainsFunc(q.kept, func(k kept) bool { return k.noisy[r.Key] })
+		r.Noisy = noisy[r.Key]
 		if r.Noisy {
 			v.Noisy.add(*r)
 		} else {
@@ -128,29 +123,6 @@ func (c *Class) merge(o Class) {
 	c.PerSecond += o.PerSecond
 	c.Share += o.Share
 	c.Fair += o.Fair
-}
-
-// noisy returns who is noisy in a sample. all is sorted by what waits; hidden ones have no more waiting than the last of them.
-func noisy(all []Row, hidden int, s Sample) map[string]bool {
-	keys := map[string]bool{}
-	if len(all)+hidden < 2 {
-		return keys // a lone tenant has nobody to disturb
-	}
-	median := uint64(0) // the lower one of two
-	if at := (len(all) + hidden) / 2; at < len(all) {
-		median = all[at].Waiting
-	} else {
-		median = (s.Waiting - min(listed(all), s.Waiting)) / uint64(hidden)
-	}
-	for _, r := range all {
-		if r.Waiting < NoisyFrom {
-			break
-		}
-		if float64(r.Waiting)*float64(s.Total) > float64(s.Waiting) || r.Waiting > 2*median {
-			keys[r.Key] = true
-		}
-	}
-	return keys
 }
 
 func listed(all []Row) (n uint64) {

@@ -2,12 +2,8 @@ package trend
 
 import "time"
 
-const (
-	// Window is the time over which rates, shares and waits are taken.
-	Window = 5 * time.Second
-	// NoisyFrom is how many messages have to wait for a tenant to be noisy: one with two among others with one is not.
-	NoisyFrom = 10
-)
+// Window is the time over which rates, shares and waits are taken.
+const Window = 5 * time.Second
 
 // Sample is what is known of a queue at a time.
 type Sample struct {
