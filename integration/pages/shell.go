@@ -38,8 +38,10 @@ pages_background() { set -m; ( eval "$(cat "$1.sh")" ) >"$1.out" 2>"$1.err" </de
 eventually() { # waits for a command to succeed; for hidden blocks
   local n; for n in $(seq 300); do if "$@" >/dev/null 2>&1; then return 0; fi; sleep 0.1; done; "$@"
 }
-stop() { # ends what was started last; for hidden blocks
-  kill -TERM -- "-$(tail -1 "$PAGES/pids")"; sed -i '$d' "$PAGES/pids"
+stop() { # ends what was started last, and waits for its end: a worker that is still ending takes messages; for hidden blocks
+  local group; group=$(tail -1 "$PAGES/pids"); sed -i '$d' "$PAGES/pids"
+  kill -TERM -- "-$group"
+  while kill -0 -- "-$group" 2>/dev/null; do sleep 0.05; done
 }
 serve() { # starts a server that goes on until the end of the page; for hidden blocks
   set -m; "$@" >>"$PAGES/served" 2>&1 </dev/null & set +m; served=$!; echo $served >>"$PAGES/pids"
