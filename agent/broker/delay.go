@@ -47,7 +47,7 @@ func (c *Client) storeDelayed(m *nats.Msg, q config.Queue, r Receipt, done func(
 		case errors.Is(err, ErrNobody):
 			done(Receipt{}, fmt.Errorf("%w (%s)", ErrNoDelays, c.names.DelayStream(q.Name)))
 		case err != nil:
-			c.refused(queue, err)
+			c.refused(q.Name, err)
 			done(Receipt{}, err)
 		case !ack.Duplicate:
 			c.metrics.Delayed.Add(1)
