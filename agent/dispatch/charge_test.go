@@ -82,3 +82,104 @@ func TestADebtSurvivesAnEmptyLane(t *testing.T) {
 		}
 	}
 }
+
+// A tenant that was asked in vain, because another agent was faster, has not paid: its next message gets the turn that it has
+// been waiting for. At a tenth of the weight a turn that was not taken back would cost it ten of the other's.
+func TestATurnThatBroughtNothingIsNotPaidFor(t *testing.T) {
+	w := newWorld(t, 52)
+	for range 100 {
+		w.publish("q", 0, "steady", 0)
+	}
+	a := w.agent(10, def("q", 1, 0, true, map[string]config.Weight{"robbed": 100}))
+	next := func() string {
+		t.Helper()
+		key := ""
+		a.pull(1, time.Second, func(got []*broker.Message) {
+			for _, m := range got {
+				key = m.Key
+				m.Lane.InHand.Add(-1)
+			}
+			a.release(got)
+			a.step()
+		})
+		w.run(2*time.Second, func() bool { return key != "" })
+		return key
+	}
+	for range 3 {
+		next()
+	}
+	wake := func() {
+		w.publish("q", 0, "robbed", 0)
+		w.run(time.Millisecond, func() bool { return false })
+	}
+	wake()
+	w.lane("q", broker.Address{Class: "p0", Key: "robbed"}).messages = nil // somebody else has it
+	if got := next(); got != "steady" || w.empty == 0 {
+		t.Fatalf("got one of %q, %d questions were in vain", got, w.empty)
+	}
+	wake()
+	if first, second := next(), next(); first != "robbed" && second != "robbed" {
+		t.Errorf("the next two are of %s and %s", first, second)
+	}
+}
+
+// A heavy message at the end of a tenant's backlog makes nothing before it any cheaper.
+func TestAHeavyMessageSpeaksForItselfAlone(t *testing.T) {
+	for _, pull := range []int{1, 8, 64} {
+		w := newWorld(t, 53)
+		for range 300 {
+			w.publish("q", 0, "a", 0)
+			w.publish("q", 0, "b", 0)
+		}
+		a := w.agent(1000, def("q", 1, 0, true, nil))
+		a.serve(pull, time.Millisecond)
+		w.run(long, func() bool { return len(w.taken) >= 64 })
+		for range 5 { // each of them is heard of
+			w.publish("q", 0, "a", 1_000_000)
+			w.run(2*time.Millisecond, func() bool { return false })
+		}
+		w.run(long, func() bool { return len(w.taken) >= 320 })
+		ahead := 0
+		for i, d := range w.taken[:320] {
+			if d.m.Key == "a" {
+				ahead++
+			} else {
+				ahead--
+			}
+			if ahead < -2 || ahead > 2 {
+				t.Fatalf("pulls of %d: after %d deliveries the tenant with the heavy messages is %d ahead", pull, i+1, ahead)
+			}
+		}
+	}
+}
+
+// Weights of a definition that is changed, and nothing else of it, act on what waits already.
+func TestADefinitionsWeightsActOnWhatIsWaiting(t *testing.T) {
+	w := newWorld(t, 54)
+	for range 1000 {
+		w.publish("q", 0, "a", 2000)
+		w.publish("q", 0, "b", 0)
+	}
+	a := w.agent(1000, def("q", 1, 0, true, nil))
+	a.serve(4, time.Millisecond)
+	for _, step := range []struct {
+		weights map[string]config.Weight
+		a, b    int
+	}{
+		{nil, 2, 1},
+		{map[string]config.Weight{"a": 1000}, 1, 1},
+		{map[string]config.Weight{"a": 1000, "b": 3000}, 1, 3},
+		{map[string]config.Weight{"b": 1000}, 2, 1}, // the messages' own again
+		{nil, 2, 1},
+	} {
+		a.core.define(definition(def("q", 1, 0, true, step.weights)), w.now)
+		a.step()
+		from, whole := len(w.taken)+4*(step.a+step.b), step.a+step.b
+		w.run(long, func() bool { return len(w.taken) >= from+20*whole })
+		for i := from; i < from+20*whole; i += whole {
+			if n := shares(w.taken[i : i+whole])["a"]; n != step.a {
+				t.Fatalf("weights %v: %d of %d went to a, want %d", step.weights, n, whole, step.a)
+			}
+		}
+	}
+}
