@@ -47,6 +47,32 @@ func TestRandomDelaysLetNobodyOvertake(t *testing.T) {
 	}
 }
 
+// Free credit and a message that was heard of never stay side by side for long, whenever the wake-up comes: before its lane is
+// asked, while it is, or with an answer on its way. Sweeps are not needed for that.
+func TestWhatIsHeardOfIsTakenAtOnce(t *testing.T) {
+	for seed := range uint64(200) {
+		w := newWorld(t, seed)
+		w.faults.jitter = 2 * time.Millisecond
+		a := w.agent(100, def("q", 2, 0, true, nil))
+		a.serve(1+w.rng.IntN(4), time.Microsecond)
+		a.serve(1+w.rng.IntN(4), time.Microsecond)
+		w.run(time.Second, func() bool { return !a.core.queues[0].unseen })
+		const n = 100
+		for range n {
+			w.after(time.Duration(w.rng.Int64N(int64(200*time.Millisecond))), func() { w.publish("q", w.rng.IntN(2), fmt.Sprint("k", w.rng.IntN(2)), 0) })
+		}
+		w.run(5*time.Second, func() bool { return len(w.taken) == n })
+		if len(w.taken) != n {
+			t.Fatalf("seed %d: %d of %d were taken", seed, len(w.taken), n)
+		}
+		for _, d := range w.taken {
+			if took := d.at.Sub(d.m.EnqueuedAt); took > 100*time.Millisecond {
+				t.Fatalf("seed %d: %d was taken %v after it was stored", seed, d.m.Seq, took)
+			}
+		}
+	}
+}
+
 // What a capsule has heard of counts when it picks, also when it hears of the message and of the pull at the same time.
 func TestAPullKnowsWhatWasHeardBefore(t *testing.T) {
 	q := stored(def("q", 3, 0, false, nil))

@@ -168,3 +168,24 @@ func TestAnotherGuardKeepsTheLanes(t *testing.T) {
 		}
 	}
 }
+
+// What waits in a queue of which nothing is known yet is not overtaken by what is known of the queues behind it.
+func TestAQueueThatWasNotSeenHoldsUpThoseBehind(t *testing.T) {
+	w := newWorld(t, 56)
+	w.faults.slowSweep = "first"
+	for range 3 {
+		w.publish("first", 2, "", 0)
+		w.publish("second", 0, "", 0)
+	}
+	a := w.agent(10, def("first", 3, 0, false, nil), def("second", 3, 0, false, nil))
+	a.worker(1, 10*time.Second, 0)
+	w.run(time.Minute, func() bool { return len(w.taken) == 6 })
+	for i, d := range w.taken {
+		if want := []string{"first", "second"}[i/3]; d.m.Queue != want {
+			t.Fatalf("delivery %d is of %s", i, d.m.Queue)
+		}
+	}
+	if len(w.taken) != 6 {
+		t.Errorf("%d of 6 came", len(w.taken))
+	}
+}

@@ -32,6 +32,9 @@ func (a *simAgent) hold(q config.Queue, fence uint64) *grant {
 	var g *grant
 	if fence > 0 {
 		g = &grant{fence: fence}
+		for _, m := range slices.Clone(a.w.lost) { // its lanes begin with the oldest message that is not finished
+			a.w.find(m)
+		}
 		d.Layout = d.Layout.In(broker.NewTenure(fence, g))
 	}
 	delete(a.core.handOver, q.Name)

@@ -4,12 +4,12 @@ import (
 	"container/heap"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sort"
 	"testing"
 	"time"
 
 	"github.com/fairlead/fairlead/agent/broker"
-	"github.com/fairlead/fairlead/agent/permit"
 	"github.com/fairlead/fairlead/config"
 	"github.com/fairlead/fairlead/fairshare"
 )
@@ -42,6 +42,7 @@ type world struct {
 	merged       bool // one lane reads the default level and what has no priority
 	// out is what serial lanes have given out and neither got back nor lost, together the most that were out in one queue.
 	out      map[simLane]*broker.Message
+	lost     []*broker.Message // on their way, and not given out again yet
 	held     map[string]int
 	together int
 	// forbidden names what must not be asked now; nil: nothing.
@@ -61,6 +62,7 @@ type faults struct {
 	lose       float64       // what a lane gives out never arrives; it is given out again after its acknowledgement wait
 	sweep      error         // of every sweep
 	took       time.Duration // by every sweep, of the server's time
+	slowSweep  string        // the queue whose sweeps take a second longer
 }
 
 // simLane is a serial lane: each tenure has its own.
@@ -172,6 +174,7 @@ func (w *world) publish(queue string, level int, key string, weight fairshare.We
 		w.after(w.delay(), func() {
 			if q := agent.core.queueNamed(queue); q != nil {
 				agent.core.wake(q, a, wakeNote{weight: weight, seq: m.Seq, n: 1}, w.now)
+				agent.core.tick(w.now) // as the capsule does at the end of each turn
 				agent.step()
 			}
 		})
@@ -358,102 +361,17 @@ func (a *simAgent) sweep(q *queue) {
 		sort.Slice(s.Lanes, func(i, j int) bool {
 			return fmt.Sprint(s.Lanes[i].Address) < fmt.Sprint(s.Lanes[j].Address)
 		})
-		w.after(w.delay(), func() { a.core.swept(q, s, nil, w.now); a.step() })
+		back := w.delay()
+		if q.layout.Queue == w.faults.slowSweep {
+			back += time.Second
+		}
+		w.after(back, func() { a.core.swept(q, s, nil, w.now); a.step() })
 	})
 }
 
 func (a *simAgent) repair(*queue, []string) {}
 
 func (a *simAgent) idle(queue string) { a.idleTold[queue] = true }
-
-// simSlots are the records of permits, by queue, key and number.
-type simSlots map[string]map[int]simRecord
-
-type simRecord struct {
-	holder string
-	seq    uint64
-}
-
-// carryOut does what a ledger asks for after half a round trip, and tells it after the other half.
-func (a *simAgent) carryOut(queue string, act permit.Action) {
-	w := a.w
-	back := func(f func(*permit.Ledger, time.Time)) {
-		w.after(w.faults.latency, func() {
-			if !a.dead {
-				a.core.permitEvent(queue, f, w.now)
-				a.step()
-			}
-		})
-	}
-	w.after(w.faults.latency, func() {
-		if !a.dead {
-			w.permits(a, queue, act, back)
-		}
-	})
-}
-
-func (w *world) permits(a *simAgent, queue string, act permit.Action, back func(func(*permit.Ledger, time.Time))) {
-	id := queue + "/" + act.Key
-	switch w.seq++; act.Kind {
-	case permit.Beat:
-		seq := w.seq
-		for _, other := range w.agents {
-			w.after(w.delay(), func() {
-				if other != a && !other.dead {
-					other.core.permitEvent(queue, func(l *permit.Ledger, now time.Time) { l.Heard(a.name, seq, now) }, w.now)
-					other.step()
-				}
-			})
-		}
-		back(func(l *permit.Ledger, now time.Time) { l.Beaten(act.At, true, now) })
-	case permit.Claim:
-		outcome, seq := permit.Refused, w.seq
-		if w.slots[id] == nil {
-			w.slots[id] = map[int]simRecord{}
-		}
-		if _, taken := w.slots[id][act.Number]; !taken {
-			outcome = permit.Stored
-			w.slots[id][act.Number] = simRecord{a.name, seq}
-		}
-		w.claims++
-		back(func(l *permit.Ledger, now time.Time) { l.Claimed(act.Key, act.Number, outcome, seq, now) })
-	case permit.Release:
-		if w.slots[id][act.Number].seq == act.Seq {
-			delete(w.slots[id], act.Number)
-		}
-		w.tellFreed(a, queue, func(l *permit.Ledger, _ time.Time) { l.Freed(act.Key) })
-		back(func(l *permit.Ledger, now time.Time) { l.Released(act.Key, act.Number, true, now) })
-	case permit.List:
-		var taken []permit.Taken
-		for n, r := range w.slots[id] {
-			taken = append(taken, permit.Taken{Number: n, Holder: r.holder})
-		}
-		back(func(l *permit.Ledger, now time.Time) { l.Listed(act.Key, taken, true, now) })
-	case permit.Survey:
-		back(func(l *permit.Ledger, now time.Time) { l.Surveyed(nil, -1, true, now) })
-	case permit.Confirm:
-		seq := w.seq
-		back(func(l *permit.Ledger, now time.Time) { l.Confirmed(act.Holder, 0, seq, true, now) })
-	case permit.Reap:
-		for _, numbers := range w.slots {
-			for n, r := range numbers {
-				if r.holder == act.Holder && r.seq <= act.Seq {
-					delete(numbers, n)
-				}
-			}
-		}
-		w.tellFreed(nil, queue, func(l *permit.Ledger, _ time.Time) { l.FreedAll() })
-	}
-}
-
-func (w *world) tellFreed(from *simAgent, queue string, f func(*permit.Ledger, time.Time)) {
-	for _, other := range w.agents {
-		if other == from || other.dead || w.faults.loseWake > 0 && w.rng.Float64() < w.faults.loseWake {
-			continue
-		}
-		w.after(w.delay(), func() { other.core.permitEvent(queue, f, w.now); other.step() })
-	}
-}
 
 // release says that the app is done with messages.
 func (a *simAgent) release(got []*broker.Message) {
@@ -502,9 +420,18 @@ func (w *world) finish(m *broker.Message) {
 func (w *world) loseAll(answer *broker.Answer) {
 	for _, m := range answer.Messages {
 		m.Lane.InHand.Add(-1)
-		w.after(5*time.Second, func() { w.putBack(m) })
+		w.lost = append(w.lost, m)
+		w.after(5*time.Second, func() { w.find(m) })
 	}
 	*answer = broker.Answer{Lane: answer.Lane, Err: broker.ErrOutcomeUnknown}
+}
+
+// find gives out a message again that was lost, unless that was done before.
+func (w *world) find(m *broker.Message) {
+	if i := slices.Index(w.lost, m); i >= 0 {
+		w.lost = slices.Delete(w.lost, i, i+1)
+		w.putBack(m)
+	}
 }
 
 // handedOut counts what apps have.
