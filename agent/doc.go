@@ -19,7 +19,8 @@
 //   - The definition of a queue that is in force is put into effect before the first message is taken, and whenever it
 //     changes: first the stream, then the capsules.
 //   - A capsule takes from a queue with a single active consumer only while it holds that queue's lease; it stands for it
-//     while it has demand, and releases it as soon as nothing is in flight when it drains.
+//     while it has demand, and releases it as soon as nothing is in flight when it drains. When the queue has none any more, the
+//     lease is kept until what apps got under it is settled.
 //   - Drain takes nothing more, lets apps settle, and gives back the rest. Publishing works until the sockets close.
 //   - After Stop no goroutine and no socket file of the agent is left, and what apps held has gone back.
 package agent

@@ -3,9 +3,9 @@ package agent
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/hashicorp/go-hclog"
 
@@ -25,7 +25,11 @@ type contenders struct {
 	list    map[roleKey]*contender
 	order   []roleKey        // of list, so that they are told in the same order always
 	wanted  map[roleKey]bool // what the capsules said last; it holds for a candidate that is yet to be made, too
+	retired []*contender     // whose queues need no lease any more, while something of their tenures is in an app's hands
+	made    int              // candidates, so that no two are taken for one
 	stopped bool
+	ending  chan struct{}  // closed by stop
+	retire  sync.WaitGroup // those that wait for the end of a retired one
 }
 
 // contender is one capsule's candidate for one queue's lease.
@@ -35,12 +39,16 @@ type contender struct {
 	capsule *dispatch.Capsule
 	log     hclog.Logger
 	runner  *leases.Runner
+
+	mu     sync.Mutex
+	aside  bool           // retired: what becomes of the lease does not concern the capsule any more
+	tenure *broker.Tenure // the present one, or the last
 }
 
 func newContenders(a *Agent) *contenders {
-	c := &contenders{a: a, list: map[roleKey]*contender{}, wanted: map[roleKey]bool{}}
+	c := &contenders{a: a, list: map[roleKey]*contender{}, wanted: map[roleKey]bool{}, ending: make(chan struct{})}
 	a.client.Notify(func(up bool) {
-		for _, one := range c.all() {
+		for _, one := range slices.Concat(c.all(), c.allRetired()) {
 			if up {
 				one.runner.Connected()
 			} else {
@@ -67,15 +75,13 @@ func (c *contenders) define(def config.Queue, capsule string) error {
 	case have != nil:
 		delete(c.list, key)
 		c.order = slices.DeleteFunc(c.order, func(k roleKey) bool { return k == key })
+		c.setAsideLocked(have)
 		c.mu.Unlock()
-		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-		defer cancel()
-		_ = have.runner.Stop(ctx)
-		have.capsule.SetTenure(def.Name, nil)
 		return nil
 	}
 	defer c.mu.Unlock()
-	one, err := c.a.newContender(def.Name, capsule)
+	c.made++
+	one, err := c.a.newContender(def.Name, capsule, c.made)
 	if err != nil {
 		return err
 	}
@@ -92,13 +98,13 @@ func (c *contenders) define(def config.Queue, capsule string) error {
 	return nil
 }
 
-func (a *Agent) newContender(queue, capsule string) (*contender, error) {
+func (a *Agent) newContender(queue, capsule string, number int) (*contender, error) {
 	cfg := a.settings()
 	one := &contender{a: a, queue: queue, capsule: a.capsules[capsule], log: a.log.Named("lease").With("queue", queue, "capsule", capsule)}
 	store := kvstore.New(a.client.JetStream(), cfg.Coordination.Bucket, "lease."+queue)
 	var err error
 	one.runner, err = leases.NewRunner(store, leases.Config{
-		ID: candidateID(cfg.Agent.ID, capsule), Boot: a.client.Boot() + "-" + capsule, TTL: cfg.Coordination.LeaseTTL,
+		ID: candidateID(cfg.Agent.ID, capsule), Boot: fmt.Sprintf("%s-%s-%d", a.client.Boot(), capsule, number), TTL: cfg.Coordination.LeaseTTL,
 	}, one)
 	return one, err
 }
@@ -174,8 +180,12 @@ func (c *contenders) tellPeersLocked(key roleKey) {
 // stop releases all leases. Nothing is handed out any more, and nothing is in flight.
 func (c *contenders) stop(ctx context.Context) error {
 	c.mu.Lock()
-	c.stopped = true
+	if !c.stopped {
+		c.stopped = true
+		close(c.ending)
+	}
 	c.mu.Unlock()
+	c.retire.Wait()
 	all := c.all()
 	errs := make([]error, len(all))
 	var wg sync.WaitGroup
@@ -188,13 +198,21 @@ func (c *contenders) stop(ctx context.Context) error {
 
 // Acquired implements leases.Owner.
 func (c *contender) Acquired(fence uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.aside {
+		return
+	}
 	c.log.Info("this capsule is the queue's single active consumer now", "fence", fence)
-	c.capsule.SetTenure(c.queue, broker.NewTenure(fence, c.runner))
+	c.tenure = broker.NewTenure(fence, c.runner)
+	c.capsule.SetTenure(c.queue, c.tenure)
 }
 
 // Lost implements leases.Owner.
 func (c *contender) Lost(fence uint64, why leases.Reason) {
-	c.capsule.SetTenure(c.queue, nil)
+	if !c.tell(func() { c.capsule.SetTenure(c.queue, nil) }) && why == leases.Released {
+		return // its time was over, and nothing of it was left
+	}
 	revoked := c.a.book.Revoke()
 	switch why {
 	case leases.Released, leases.HandedOver:
@@ -206,12 +224,16 @@ func (c *contender) Lost(fence uint64, why leases.Reason) {
 
 // HandOver implements leases.Owner.
 func (c *contender) HandOver() {
-	c.log.Info("handing over to a candidate with a higher consumer priority, as soon as nothing is in flight")
-	c.capsule.SetHandOver(c.queue, true)
+	c.tell(func() {
+		c.log.Info("handing over to a candidate with a higher consumer priority, as soon as nothing is in flight")
+		c.capsule.SetHandOver(c.queue, true)
+	})
 }
 
 // Keep implements leases.Owner.
 func (c *contender) Keep() {
-	c.log.Info("not handing over after all: the candidate with a higher consumer priority has gone")
-	c.capsule.SetHandOver(c.queue, false)
+	c.tell(func() {
+		c.log.Info("not handing over after all: the candidate with a higher consumer priority has gone")
+		c.capsule.SetHandOver(c.queue, false)
+	})
 }

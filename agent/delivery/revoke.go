@@ -67,6 +67,18 @@ func TrustEnds(ds []Delivery) func() time.Time {
 	}
 }
 
+// HasOf tells whether something of a tenure is in an app's hands, or is being settled.
+func (b *Book) HasOf(t *broker.Tenure) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, e := range b.byToken { // one is enough
+		if e.m.Tenure() == t {
+			return true
+		}
+	}
+	return false
+}
+
 // held tells whether e may be settled.
 func (e *entry) held() bool {
 	t := e.m.Tenure()
