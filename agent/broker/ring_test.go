@@ -379,3 +379,18 @@ func TestRingFollowsTheDefinition(t *testing.T) {
 	}
 	r.wantLeft("2a 2c new")
 }
+
+// A mirror of the bucket that has fallen silent shows a record that is not there any more. Publishers do not wait for it for ever.
+func TestRingWithASilentMirror(t *testing.T) {
+	r := newRig(t, ringOf(2))
+	other := r.another()
+	r.fill(2, 2)
+	r.bucket.Stop()
+	if reason := other.offer(2, "b", "other"); reason != "" { // writes the record of the turn
+		t.Fatal(reason)
+	}
+	if reason := r.offer(2, "a", "new"); reason != "" {
+		t.Fatal(reason)
+	}
+	r.wantLeft("other new")
+}

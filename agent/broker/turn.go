@@ -14,6 +14,9 @@ const (
 	turnLength = 50 * time.Millisecond
 	// turnStale is how long the record of a turn may stay unchanged before whoever has it is taken for dead.
 	turnStale = time.Second
+	// turnConflicts is after how many lost races in a row the mirror is checked: it may be behind, and show a record that is not
+	// there any more.
+	turnConflicts = 20
 )
 
 // turn is one agent's part in taking turns at a queue: at any moment one agent decides who has to go, so that no two
@@ -54,7 +57,7 @@ func (t *turn) over() bool { return t.ours() && time.Since(t.since) > turnLength
 
 // take waits for the turn. An error says that the bucket cannot be used for it now.
 func (t *turn) take(ctx context.Context) error {
-	for !t.ours() {
+	for conflicts := 0; !t.ours(); {
 		e, _ := t.b.Get(t.key)
 		if holder := string(e.Value); holder != "" && holder != t.me && !t.stale(e.Revision) {
 			t.pause(ctx, turnStale/4)
@@ -69,6 +72,11 @@ func (t *turn) take(ctx context.Context) error {
 			t.since, t.revision = time.Now(), revision
 		case errors.Is(err, ErrConflict): // somebody was faster, and the watch will say so
 			t.pause(ctx, 5*time.Millisecond)
+			if conflicts++; conflicts%turnConflicts == 0 {
+				if err := t.b.Sync(ctx); err != nil {
+					return err
+				}
+			}
 		default:
 			return err
 		}
