@@ -2,10 +2,12 @@ package dispatch
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/fairlead/fairlead/agent/broker"
+	"github.com/fairlead/fairlead/agent/permit"
 	"github.com/fairlead/fairlead/config"
 )
 
@@ -187,5 +189,46 @@ func TestAQueueThatWasNotSeenHoldsUpThoseBehind(t *testing.T) {
 	}
 	if len(w.taken) != 6 {
 		t.Errorf("%d of 6 came", len(w.taken))
+	}
+}
+
+// mute is a source that never answers, and the effects of a core that needs none.
+type mute struct {
+	asked, forgotten []*broker.Lane
+}
+
+func (m *mute) Lane(layout broker.Layout, a broker.Address) *broker.Lane {
+	return &broker.Lane{Address: a, Layout: layout}
+}
+func (m *mute) Ask(lane *broker.Lane, _ int, _ time.Duration) { m.asked = append(m.asked, lane) }
+func (m *mute) Head(*broker.Lane, uint64, func(uint64))       {}
+func (m *mute) Forget(lane *broker.Lane)                      { m.forgotten = append(m.forgotten, lane) }
+func (m *mute) sweep(*queue)                                  {}
+func (m *mute) repair(*queue, []string)                       {}
+func (m *mute) headFound(*broker.Lane, uint64)                {}
+func (m *mute) giveBack(*broker.Message)                      {}
+func (m *mute) carryOut(string, permit.Action)                {}
+func (m *mute) idle(string)                                   {}
+
+// A lane that was asked when its layout went is forgotten as soon as it has answered: nothing else would.
+func TestLaneOfAFormerLayoutIsForgotten(t *testing.T) {
+	m, now := &mute{}, time.Unix(1000, 0)
+	c := newCore(m, m, coreOptions{order: []string{"q"}, concurrency: 1, poll: time.Second})
+	c.connection(true, now)
+	c.define(definition(def("q", 1, 0, false, nil)), now)
+	c.swept(c.queues[0], broker.Sweep{Lanes: []broker.Found{{Address: broker.Address{Class: "p0"}, Messages: 1}}}, nil, now)
+	c.ask(&pull{max: 1, deadline: now.Add(time.Hour), settled: true, answer: func([]*broker.Message, error) {}}, now)
+	if len(m.asked) != 1 {
+		t.Fatalf("asked: %v", m.asked)
+	}
+	now = now.Add(roundLimit)
+	c.tick(now)
+	c.define(definition(def("q", 2, 0, false, nil)), now)
+	if len(m.forgotten) != 0 {
+		t.Error("a lane with an open question is forgotten")
+	}
+	c.answered(broker.Answer{Lane: m.asked[0], Err: broker.ErrOutcomeUnknown}, now)
+	if !slices.Contains(m.forgotten, m.asked[0]) {
+		t.Error("it is remembered for ever")
 	}
 }

@@ -143,6 +143,7 @@ func (c *core) answered(a broker.Answer, now time.Time) {
 		for _, m := range a.Messages {
 			c.giveBack(m)
 		}
+		c.src.Forget(a.Lane)
 		return
 	}
 	l.used = now
