@@ -79,7 +79,7 @@ func (c *Client) checkJetStream(ctx context.Context) string {
 	}
 	switch {
 	case errors.Is(err, nats.ErrNoResponders):
-		return "JetStream is not enabled on this server or for this account: switch it on (nats-server -js), or use another account"
+		return strings.TrimPrefix(ErrNoJetStream.Error(), "broker: ")
 	case err != nil:
 		return "JetStream did not answer: " + c.why("$JS.API.INFO", err)
 	case json.Unmarshal(answer, &r) != nil:

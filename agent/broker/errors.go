@@ -14,6 +14,9 @@ var (
 	// ErrStoreFull says that JetStream has no room for what was to be stored, whatever the limits of the queue are: the limit of
 	// the server's store, or that of the account, is reached. Nothing was stored. See [RefusedError].
 	ErrStoreFull = errors.New("broker: JetStream's store is full")
+	// ErrNoJetStream says that NATS is there, and nobody makes streams: it has no JetStream for this account. It wraps
+	// ErrUnavailable.
+	ErrNoJetStream error = noJetStream{}
 	// ErrOutcomeUnknown says that a request was sent and not answered in time: it may have been carried out.
 	ErrOutcomeUnknown = errors.New("broker: no answer in time, the outcome is unknown")
 	// ErrQueueFull says that a limit of the queue refused a message. Nothing was stored. See [FullError] for which.
@@ -30,6 +33,17 @@ var (
 	// still delivered; attempts and delays of returned messages are not kept until it is back.
 	ErrBucket = errors.New("broker: coordination bucket is not usable")
 )
+
+// noJetStream is an ErrUnavailable in other words: NATS can be reached.
+type noJetStream struct{}
+
+// Error implements error.
+func (noJetStream) Error() string {
+	return "broker: JetStream is not enabled on this server or for this account: switch it on (nats-server -js), or use another account"
+}
+
+// Unwrap makes errors.Is true for ErrUnavailable.
+func (noJetStream) Unwrap() error { return ErrUnavailable }
 
 // RefusedError says that JetStream answered a write with an error that is none of a queue's limits. It wraps [ErrUnavailable],
 // and, when that is the reason, [ErrStoreFull]. Nothing was stored; the same write can succeed later.

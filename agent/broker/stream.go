@@ -80,7 +80,7 @@ func (c *Client) ensure(ctx context.Context, p streamPlan) error {
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("broker: stream %s: %w", fresh.Name, translate(err))
+		return fmt.Errorf("broker: stream %s: %w", fresh.Name, making(err))
 	}
 	have := stream.CachedInfo()
 	if have.Config.Retention != jetstream.LimitsPolicy {
@@ -99,7 +99,7 @@ func (c *Client) ensure(ctx context.Context, p streamPlan) error {
 		}
 	}
 	if _, err := c.updateStream(ctx, want); err != nil {
-		return fmt.Errorf("broker: stream %s cannot be changed to what the file says: %w", fresh.Name, translate(err))
+		return fmt.Errorf("broker: stream %s cannot be changed to what the file says: %w", fresh.Name, making(err))
 	}
 	c.log.Info("stream changed to its definition", "queue", p.queue, "stream", fresh.Name)
 	return nil
@@ -219,7 +219,7 @@ func (c *Client) EnsureBucket(ctx context.Context, replicas int) (warning string
 		}
 	}
 	if err != nil {
-		return "", fmt.Errorf("%w: %s: %w", ErrBucket, c.names.Bucket(), translate(err))
+		return "", fmt.Errorf("%w: %s: %w", ErrBucket, c.names.Bucket(), making(err))
 	}
 	info := stream.CachedInfo()
 	if info.State.FirstSeq < minFence && info.State.LastSeq < minFence {
@@ -230,6 +230,14 @@ func (c *Client) EnsureBucket(ctx context.Context, replicas int) (warning string
 
 // minFence is below every revision of a bucket that Fairlead made: microseconds since 1970 passed it in 2001.
 const minFence = 1_000_000_000_000_000
+
+// making is translate for what makes or changes a stream: when nobody hears of that, there is no JetStream.
+func making(err error) error {
+	if errors.Is(err, nats.ErrNoResponders) || errors.Is(err, jetstream.ErrJetStreamNotEnabled) {
+		return ErrNoJetStream
+	}
+	return translate(err)
+}
 
 // translate turns what nats.go reports into this package's errors.
 func translate(err error) error {

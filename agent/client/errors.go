@@ -40,7 +40,7 @@ func (c *Client) transportError(ctx context.Context, err error) error {
 	}
 	switch {
 	case errors.Is(err, fs.ErrPermission):
-		return fmt.Errorf("client: %s: this user may not open the socket, see listen.mode in the agent's file: %w", c.socket, err)
+		return fmt.Errorf("client: %s: this user may not open the socket (of the app's, listen.mode in the agent's file says who may; the admin socket is for the agent's own user): %w", c.socket, err)
 	case errors.Is(err, syscall.ENOENT), errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, syscall.ENOTSOCK),
 		errors.Is(err, syscall.ENOTDIR):
 		return fmt.Errorf("client: %s: %w: start one (fairlead run --dev), or say where it is with --socket or FAIRLEAD_SOCKET", c.socket, ErrNoAgent)

@@ -42,7 +42,7 @@ func Listen(path string, mode fs.FileMode) (*Listener, error) {
 		return nil, fmt.Errorf("%w: %s", ErrPathTooLong, path)
 	}
 	if err := os.MkdirAll(filepath.Dir(path), dirMode); err != nil {
-		return nil, fmt.Errorf("socket: %w", err)
+		return nil, fmt.Errorf("socket: the folder cannot be made: %w: make it for this user, or write another path", err)
 	}
 	lock, err := lockFile(path + ".lock")
 	if err != nil {

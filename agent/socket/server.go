@@ -82,7 +82,7 @@ func New(l *Listener, o Options) (*Server, error) {
 func (s *Server) Start() {
 	s.work.Go(func() {
 		err := s.http.Serve(acceptor{s.listener, s})
-		if !errors.Is(err, http.ErrServerClosed) && s.stopping.Err() == nil {
+		if !errors.Is(err, http.ErrServerClosed) && !errors.Is(err, net.ErrClosed) && s.stopping.Err() == nil {
 			s.log.Error("the socket stopped answering", "path", s.listener.Path(), "error", err)
 		}
 	})

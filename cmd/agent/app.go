@@ -94,6 +94,7 @@ func (a *app) noteStart(commands []*cobra.Command) {
 			}
 			continue
 		}
+		command.Args = sayWhat(command.Args)
 		command.RunE = func(command *cobra.Command, args []string) error {
 			a.started = true
 			return body(command, args)

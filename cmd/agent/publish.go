@@ -61,6 +61,9 @@ if any did.`,
 		command.MarkFlagsMutuallyExclusive("batch", name) // each line carries its own
 	}
 	command.RunE = func(command *cobra.Command, args []string) error {
+		if command.Flags().Changed("ttl") && f.message.TTL <= 0 {
+			return usagef("--ttl has to be above 0")
+		}
 		c, err := socket.connect()
 		if err != nil {
 			return err
