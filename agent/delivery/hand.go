@@ -1,6 +1,7 @@
 package delivery
 
 import (
+	"slices"
 	"time"
 
 	"github.com/fairlead/fairlead/agent/broker"
@@ -160,6 +161,21 @@ func (b *Book) Refresh(m *broker.Message) bool {
 	e.m = m
 	b.counts.Refreshed++
 	return true
+}
+
+// AppendIDs appends the numbers of deliveries to dst, for InHand: they take less memory than what they stand for.
+func AppendIDs(dst []uint64, ds []Delivery) []uint64 {
+	for i := range ds {
+		dst = append(dst, ds[i].entry.id)
+	}
+	return dst
+}
+
+// InHand tells whether any of these deliveries is not settled yet.
+func (b *Book) InHand(ids []uint64) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.ContainsFunc(ids, func(id uint64) bool { return b.byToken[id] != nil })
 }
 
 // Holds tells whether a message is in an app's hands here.

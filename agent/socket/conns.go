@@ -38,6 +38,7 @@ type conn struct {
 	peer   func() peer
 	once   sync.Once
 	idle   atomic.Bool // no byte of the next request has come yet
+	handed []uint64    // deliveries of the last pull that brought any; the serving goroutine's
 	// ends tells until when what is written now may be; nil: there is no such time.
 	ends atomic.Pointer[func() time.Time]
 
@@ -48,8 +49,8 @@ type conn struct {
 	gone    bool
 }
 
-// Read implements net.Conn. A connection whose session holds messages may be idle for as long as they are worked on: its end
-// would give them to somebody else.
+// Read implements net.Conn. A connection over which messages came may be idle for as long as they are worked on: the end of its
+// session would give them to somebody else, and many clients take the end of a connection that they use for a fault.
 func (c *conn) Read(p []byte) (int, error) {
 	for {
 		n, err := c.Conn.Read(p)
@@ -65,13 +66,13 @@ func (c *conn) Read(p []byte) (int, error) {
 	}
 }
 
-// holds tells whether the connection's own session has messages that are not settled.
+// holds tells whether messages are not settled that came in the last pull, or are held by the connection's own session.
 func (c *conn) holds() bool {
 	k := &c.server.conns
 	k.mu.Lock()
 	session := c.session
 	k.mu.Unlock()
-	return session != nil && c.server.Book.Busy(session)
+	return session != nil && c.server.Book.Busy(session) || len(c.handed) > 0 && c.server.Book.InHand(c.handed)
 }
 
 // Write implements net.Conn. A client that takes nothing for the write timeout loses the connection.

@@ -25,8 +25,8 @@
 //   - The end of a session's connection ends the session; the end of a connection ends what was pulled with
 //     session=connection on it.
 //   - A client that sends or reads too slowly loses its connection, and harms no other. Waiting for a message, an open
-//     session, and a connection whose session holds messages are not slow. A connection that nothing else was asked on for some
-//     minutes is closed.
+//     session, and a connection whose messages are being worked on are not slow. A connection that nothing else was asked on for
+//     some minutes is closed.
 //   - Every answer carries Fairlead-State; every error that a handler answers is {"error":{"code","message"}}.
 //   - The socket file has its mode before anybody can connect, is taken over only from a dead owner, and is removed at the
 //     end only if it is still ours.

@@ -142,24 +142,30 @@ func TestWaitingIsNotSlow(t *testing.T) {
 }
 
 // Connections that nobody uses are closed after a while; those that work is under way for are not: a pull that waits, an open
-// session, and a connection whose own session holds messages, for as long as it does.
+// session, and a connection over which messages came that are not settled, whichever session they belong to.
 func TestUnusedConnectionsAreClosed(t *testing.T) {
 	const limit = 200 * time.Millisecond
 	r := newRig(t, func(o *Options) { o.Limits.IdleTimeout, o.Limits.PingInterval = limit, 4*limit })
-	_, events, end := r.openSession()
-	r.add(message(1))
-	holder := r.dial()
-	defer holder.Close()
-	fmt.Fprintf(holder, "POST %s?session=connection HTTP/1.1\r\nHost: x\r\n\r\n", pullPath)
-	in := bufio.NewReader(holder)
-	res, err := http.ReadResponse(in, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, _ := io.ReadAll(res.Body)
-	var got api.Delivery
-	if err := json.Unmarshal(text, &got); err != nil || got.Token == "" {
-		t.Fatalf("%s: %v", text, err)
+	id, events, end := r.openSession()
+	sessions := []string{"", "&session=connection", "&session=" + id}
+	holders, tokens := make([]*bufio.Reader, len(sessions)), make([]string, len(sessions))
+	conns := make([]net.Conn, len(sessions))
+	for i, session := range sessions {
+		r.add(message(uint64(i + 1)))
+		conns[i] = r.dial()
+		defer conns[i].Close()
+		fmt.Fprintf(conns[i], "POST %s?lease=1m%s HTTP/1.1\r\nHost: x\r\n\r\n", pullPath, session)
+		holders[i] = bufio.NewReader(conns[i])
+		res, err := http.ReadResponse(holders[i], nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, _ := io.ReadAll(res.Body)
+		var got api.Delivery
+		if err := json.Unmarshal(text, &got); err != nil || got.Token == "" {
+			t.Fatalf("%s: %v", text, err)
+		}
+		tokens[i] = got.Token
 	}
 
 	unused := r.dial()
@@ -177,15 +183,17 @@ func TestUnusedConnectionsAreClosed(t *testing.T) {
 		t.Errorf("a pull that waited for longer than the limit: %d", a.StatusCode)
 	}
 	if n := len(r.gaveBack()); n != 0 {
-		t.Fatalf("%d were given back while the connection was idle", n)
+		t.Fatalf("%d were given back while their connections were idle", n)
 	}
-	fmt.Fprintf(holder, "POST /v1/messages/%s/ack HTTP/1.1\r\nHost: x\r\n\r\n", got.Token)
-	if res, err := http.ReadResponse(in, nil); err != nil || res.StatusCode != 204 {
-		t.Fatalf("the holder's connection: %v, %v", res, err)
-	}
-	_ = holder.SetReadDeadline(time.Now().Add(10 * time.Second))
-	if _, err := io.Copy(io.Discard, in); err != nil {
-		t.Errorf("once it holds nothing: %v", err)
+	for i, in := range holders {
+		fmt.Fprintf(conns[i], "POST /v1/messages/%s/ack HTTP/1.1\r\nHost: x\r\n\r\n", tokens[i])
+		if res, err := http.ReadResponse(in, nil); err != nil || res.StatusCode != 204 {
+			t.Fatalf("with %q: %v, %v", sessions[i], res, err)
+		}
+		_ = conns[i].SetReadDeadline(time.Now().Add(10 * time.Second))
+		if _, err := io.Copy(io.Discard, in); err != nil {
+			t.Errorf("with %q, once it is settled: %v", sessions[i], err)
+		}
 	}
 	if e := r.event(events); e.Event != "ping" {
 		t.Errorf("the open session: %+v", e)

@@ -125,7 +125,7 @@ type Limits struct {
 	BatchBytes    int64         // of their lines. Defaults to 8 MiB; one line is always let through.
 	BatchAnswers  int           // bytes of a batch's answer that its client has not read. Defaults to 4 MiB.
 	HeaderTimeout time.Duration // for a request's head. Defaults to 10 seconds.
-	IdleTimeout   time.Duration // between two requests, unless the connection's session holds messages. Defaults to 5 minutes.
+	IdleTimeout   time.Duration // between two requests, unless messages that came over the connection are not settled. Defaults to 5 minutes.
 	BodyTimeout   time.Duration // without a byte of a body. Defaults to 30 seconds.
 	WriteTimeout  time.Duration // without a byte of an answer taken. Defaults to 30 seconds.
 	PingInterval  time.Duration // of sessions. Defaults to 15 seconds.

@@ -133,6 +133,9 @@ func (x *exchange) takeAndHand(t *take, settled func() []api.SettleResult) (hand
 			return handful{}, err
 		}
 		if h := x.open(ds); len(h.ds) > 0 {
+			if c := x.conn(); c != nil {
+				c.handed = delivery.AppendIDs(c.handed[:0], h.ds)
+			}
 			return h, nil
 		}
 		t.request.Wait = max(time.Until(end), 0)
