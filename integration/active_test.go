@@ -169,6 +169,28 @@ func finish(t *testing.T, server *natsServer, log *history.Log, all ...*member) 
 	judge(t, log, history.Ending{Left: server.left("FL_Q_jobs")})
 }
 
+// stopHolder stops whoever holds the lease in good order and starts it again. It returns the time from its last settlement
+// to the first message of the one that follows.
+func stopHolder(t *testing.T, log *history.Log, a, b *member) time.Duration {
+	t.Helper()
+	holder, others := rolesOf(t, a, b)
+	holder.came(log.Now())
+	holder.stop()
+	stopped := log.Now()
+	hands := by(log, holder.agent)
+	last := hands[len(hands)-1]
+	next := others[0].came(last.Got)
+	if next.Fence <= last.Fence {
+		t.Errorf("fence %d after %d", next.Fence, last.Fence)
+	}
+	if next.Got > stopped+time.Second {
+		t.Errorf("the other went on %v after the holder's process had ended", next.Got-stopped)
+	}
+	holder.app.crash()
+	holder.again()
+	return next.Got - last.Asked
+}
+
 // The holder stops: the other one goes on within 250 ms, in order, and never together with it.
 func TestAStoppedHolderIsFollowedAtOnce(t *testing.T) {
 	t.Parallel()
@@ -178,22 +200,7 @@ func TestAStoppedHolderIsFollowedAtOnce(t *testing.T) {
 	server.store(log, "jobs", "fl.q.jobs.d._", numbered(10_000, "m")...)
 	var gaps []time.Duration
 	for range 5 {
-		holder, others := rolesOf(t, a, b)
-		holder.came(log.Now())
-		holder.stop()
-		stopped := log.Now()
-		hands := by(log, holder.agent)
-		last := hands[len(hands)-1]
-		next := others[0].came(last.Got)
-		gaps = append(gaps, next.Got-last.Asked)
-		if next.Fence <= last.Fence {
-			t.Errorf("fence %d after %d", next.Fence, last.Fence)
-		}
-		if next.Got > stopped+time.Second {
-			t.Errorf("the other went on %v after the holder's process had ended", next.Got-stopped)
-		}
-		holder.app.crash()
-		holder.again()
+		gaps = append(gaps, stopHolder(t, log, a, b))
 	}
 	within(t, "from the last settlement of the one that stops to the first message of the other", 250*time.Millisecond, gaps)
 	finish(t, server, log, a, b)

@@ -24,26 +24,39 @@ type node struct {
 	*natsServer
 	name    string
 	monitor string // its HTTP address
+	routes  []*link
 }
 
 const clusterSize = 3
 
-// startCluster runs three servers and waits until they have found each other.
+// startCluster runs three servers and waits until they have found each other. Each reaches each other one by a network of
+// its own.
 func startCluster(t *testing.T) *cluster {
 	t.Helper()
-	var routes, urls []string
+	var urls []string
 	ports := make([]int, clusterSize)
 	for i := range ports {
 		ports[i] = freePort(t)
-		routes = append(routes, fmt.Sprintf("nats://127.0.0.1:%d", ports[i]))
 	}
 	c := &cluster{natsServer: &natsServer{t: t}}
 	for i := range clusterSize {
 		n := &node{name: fmt.Sprintf("n%d", i+1)}
+		c.nodes = append(c.nodes, n)
+	}
+	for i, n := range c.nodes {
+		var routes []string
+		for j, other := range c.nodes {
+			if i != j {
+				l := newLink(t, fmt.Sprintf("127.0.0.1:%d", ports[j]))
+				routes = append(routes, l.url)
+				n.routes, other.routes = append(n.routes, l), append(other.routes, l)
+			}
+		}
 		monitor := freePort(t)
 		n.monitor = fmt.Sprintf("http://127.0.0.1:%d", monitor)
 		file := filepath.Join(folder(t), "nats.conf")
-		text := fmt.Sprintf("server_name: %s\nhttp: \"127.0.0.1:%d\"\ncluster: {name: test, listen: \"127.0.0.1:%d\", routes: [%s]}\n",
+		// What it tells others of its own address leads nowhere: they are to use their network to it.
+		text := fmt.Sprintf("server_name: %s\nhttp: \"127.0.0.1:%d\"\ncluster: {name: test, listen: \"127.0.0.1:%d\", advertise: \"127.0.0.1:1\", routes: [%s]}\n",
 			n.name, monitor, ports[i], strings.Join(routes, ", "))
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
@@ -51,7 +64,6 @@ func startCluster(t *testing.T) *cluster {
 		n.natsServer = &natsServer{t: t, port: freePort(t), dir: folder(t), flags: []string{"-c", file}}
 		n.url = fmt.Sprintf("nats://127.0.0.1:%d", n.port)
 		urls = append(urls, n.url)
-		c.nodes = append(c.nodes, n)
 		n.launch()
 	}
 	c.url = strings.Join(urls, ",")
@@ -60,6 +72,27 @@ func startCluster(t *testing.T) *cluster {
 	}
 	c.awaitHealthy()
 	return c
+}
+
+// cut keeps a server from hearing the others, and them from hearing it. Silently, or so that both sides see that connections
+// break. What agents have to it is not touched.
+func (n *node) cut(silently bool) {
+	injected(n.t, "partition", "nats-server "+n.name)
+	for _, l := range n.routes {
+		if silently {
+			l.change(linkState{toServer: true, toAgent: true})
+		} else {
+			l.change(linkState{refused: true})
+			l.breakAll()
+		}
+	}
+}
+
+// heal ends a cut.
+func (n *node) heal() {
+	for _, l := range n.routes {
+		l.change(linkState{})
+	}
 }
 
 // again starts a node that was killed, and waits until it has caught up.
@@ -122,6 +155,29 @@ func (c *cluster) leader(stream string) *node {
 		return name != ""
 	})
 	return c.named(name)
+}
+
+// lane is a lane consumer of a stream, and the server that it lives on.
+func (c *cluster) lane(stream string) (name string, at *node) {
+	c.t.Helper()
+	js, err := jetstream.New(c.connect())
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	s, err := js.Stream(c.t.Context(), stream)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	server := ""
+	eventually(c.t, stream+" has a lane", patience, func() bool {
+		for info := range s.ListConsumers(c.t.Context()).Info() {
+			if info.Cluster != nil && info.Cluster.Leader != "" {
+				name, server = info.Name, info.Cluster.Leader
+			}
+		}
+		return server != ""
+	})
+	return name, c.named(server)
 }
 
 // metaLeader is the server that decides where streams and consumers live.

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// A link is a network between one agent and the server: a proxy that can lose what goes one way, or both, without
+// A link is a network between one agent and the server, or from one server of a cluster to another: a proxy that can lose what goes one way, or both, without
 // telling anybody, and refuse connections.
 type link struct {
 	t      *testing.T
@@ -30,14 +30,17 @@ type linkState struct {
 }
 
 // link opens a network to the server.
-func (s *natsServer) link(t *testing.T) *link {
+func (s *natsServer) link(t *testing.T) *link { return newLink(t, s.url[len("nats://"):]) }
+
+// newLink opens a network to an address.
+func newLink(t *testing.T, target string) *link {
 	t.Helper()
 	listen, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	l := &link{
-		t: t, url: "nats://" + listen.Addr().String(), target: s.url[len("nats://"):], listen: listen,
+		t: t, url: "nats://" + listen.Addr().String(), target: target, listen: listen,
 		changed: make(chan struct{}), conns: map[net.Conn]bool{},
 	}
 	go l.accept()

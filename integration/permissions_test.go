@@ -145,6 +145,7 @@ authorization: {users: [
 		"$JS.API.INFO",                          // validate alone asks for it
 		"$JS.ACK.FL_DELAY_QUEUE.>",              // when a delayed message is due and its queue is full
 		"$JS.API.CONSUMER.DELETE.FL_Q_QUEUE.*",  // when the queue's layout changes, or a lane's server died
+		"$JS.API.CONSUMER.INFO.FL_Q_QUEUE.*",    // when a lease has changed hands
 		"$JS.API.STREAM.MSG.DELETE.KV_fairlead", // minutes after a record was removed
 		"$JS.API.STREAM.MSG.GET.FL_SLOT_QUEUE",  // when a holder of permits is not heard of any more
 		"$JS.FC.KV_fairlead.>",                  // when the server asks for it, with much in the bucket

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/fairlead/fairlead/agent/api"
 )
 
 // A deep backlog on a separate server costs an agent neither time nor memory at its start.
@@ -89,23 +91,98 @@ func TestTenThousandTenants(t *testing.T) {
 	equal(t, "lanes believed to have work", a.capsule("main").Queues[0].Lanes, 0)
 }
 
-// A take costs the same with 1,000 and with 300,000 waiting.
-func TestATakeCostsTheSameWithADeepBacklog(t *testing.T) {
+// A take costs the same with 10,000 and with a million waiting, the agent needs as much memory, and begins as fast.
+func TestAMillionWaiting(t *testing.T) {
 	slow(t)
+	const few, many, rounds, taken = 10_000, 1_000_000, 7, 4000
 	server := startNATS(t)
+	s := settings{nats: server.url, dir: folder(t), yaml: strings.ReplaceAll(rawQueue, "jobs", "deep")}
 	shallow := startAgent(t, settings{nats: server.url, yaml: rawQueue})
-	deep := startAgent(t, settings{nats: server.url, yaml: strings.ReplaceAll(rawQueue, "jobs", "deep")})
-	server.flood(300_000, func(i int) string { return fmt.Sprintf("fl.q.deep.p%d.t%d", i%3, i%10) }, func(int) string { return "x" })
-	var few, many []float64
-	for range 5 {
-		server.flood(4000, func(i int) string { return fmt.Sprintf("fl.q.jobs.p%d.t%d", i%3, i%10) }, func(int) string { return "x" })
-		few = append(few, rate(shallow, 3000))
-		many = append(many, rate(deep, 3000))
+	startAgent(t, s).stop() // makes the stream
+	subject := func(queue string) func(int) string {
+		return func(i int) string { return fmt.Sprintf("fl.q.%s.p%d.t%d", queue, i%3, i%10) }
 	}
-	t.Logf("%.0f/s with a few waiting, %.0f/s with 300,000", median(few), median(many))
-	if ratio := median(many) / median(few); ratio < 0.7 {
-		t.Errorf("with a deep backlog the speed is %.2f of that with a shallow one", ratio)
+	x := func(int) string { return "x" }
+	for range many / 50_000 { // what is not confirmed yet is kept in memory
+		server.flood(50_000, subject("deep"), x)
 	}
+	injected(t, "backlog", fmt.Sprint(many, " messages"))
+	server.flood(few, subject("jobs"), x)
+	began := time.Now()
+	deep := startAgent(t, s)
+	app := deep.app("main")
+	app.take(1, 1)
+	first := time.Since(began)
+	var withFew, withMany []float64
+	for range rounds {
+		withFew = append(withFew, rate(shallow, taken))
+		withMany = append(withMany, rate(deep, taken))
+		server.flood(taken, subject("jobs"), x) // it stays as deep as it was
+	}
+	ratio := median(withMany) / median(withFew)
+	verdict(t, "S8", ratio > 0.7, "with a million waiting the rate of deliveries is %.2f of that with 10,000", ratio)
+	verdict(t, "S8", first < time.Second, "the first of a million comes %v after the start of the agent", first.Round(time.Millisecond))
+	a, b := residentMiB(t, shallow), residentMiB(t, deep)
+	verdict(t, "S8", b <= a+20, "%d MiB with a million waiting, %d MiB with 10,000", b, a)
+	equal(t, "waiting", deep.queue("deep").Waiting, many-1-rounds*taken)
+}
+
+// The leases of ten thousand deliveries end at the same moment: all of them come again, once, nobody else is held up, and
+// the memory of the agent does not grow from one time to the next.
+func TestTenThousandLeasesEndAtOnce(t *testing.T) {
+	slow(t)
+	const n = 10_000
+	server := startNATS(t)
+	a := startAgent(t, settings{nats: server.url, yaml: `
+queues:
+  - {name: jobs, fair_share: true, retry: {max_attempts: 0}}
+  - {name: other}
+capsules:
+  - {name: main, queues: [jobs], concurrency: 10000, lease: 20s}
+  - {name: beside, queues: [other]}
+`})
+	server.flood(n, func(i int) string { return fmt.Sprint("fl.q.jobs.d.tenant", i%100) }, func(i int) string { return fmt.Sprint(i) })
+	app, beside := a.app("main"), a.app("beside")
+	var memory []int
+	worst := time.Duration(0)
+	for attempt := 1; attempt <= 3; attempt++ {
+		var held []api.Delivery
+		seen := map[string]bool{}
+		for len(held) < n {
+			held = append(held, app.pull(n-len(held), patience)...)
+		}
+		extend := make([]api.Settlement, 0, n)
+		for _, d := range held {
+			if d.Attempt != attempt || seen[string(d.Payload())] {
+				t.Fatalf("message %s came at attempt %d, want each one once at attempt %d", d.Payload(), d.Attempt, attempt)
+			}
+			seen[string(d.Payload())] = true
+			extend = append(extend, api.Settlement{Token: d.Token, Result: api.Extend, Lease: "3s"})
+		}
+		for _, r := range a.settle(extend...) { // from now on all end at the same time
+			equal(t, "extend", r.Status, api.StatusOK)
+		}
+		ends := time.Now().Add(3 * time.Second)
+		injected(t, "leases end", fmt.Sprint(n, " deliveries"))
+		for back := false; !back; back = a.capsule("main").InFlight == 0 {
+			asked := time.Now()
+			a.publish("other", "x")
+			beside.take(1, 1)
+			if took := time.Since(asked); time.Now().After(ends) {
+				worst = max(worst, took)
+			}
+			if time.Since(ends) > patience {
+				t.Fatalf("%d are still in flight %v after their leases ended", a.capsule("main").InFlight, time.Since(ends))
+			}
+			time.Sleep(5 * time.Millisecond)
+		}
+		memory = append(memory, residentMiB(t, a))
+	}
+	equal(t, "what comes at last", len(app.take(n, 1000)), n)
+	app.empty()
+	verdict(t, "S6", true, "%d leases ended at once, three times: each message came again once each time", n)
+	verdict(t, "L2", worst < time.Second, "what another app asked for meanwhile took %v at most", worst.Round(time.Millisecond))
+	verdict(t, "S8", memory[2] <= memory[0]*3/2+20, "%v MiB after each time", memory)
 }
 
 // rate takes n messages with pulls of 64 and returns messages per second.

@@ -196,7 +196,7 @@ func (f *Feed) make(q *question) {
 	f.mu.Lock()
 	if state := f.lanes[q.lane.consumer()]; state != nil {
 		state.made = true
-		state.fresh.begin(time.Now(), f.c.replicated(q.lane))
+		state.fresh.begin(time.Now(), f.c.replicated(q.lane.Queue()))
 	}
 	q.sent = time.Now()
 	current := f.open[q.id] == q
@@ -250,7 +250,7 @@ func (f *Feed) receive(m *nats.Msg) {
 	var q *question
 	if state != nil {
 		q = state.open
-		if state.fresh.doubts(meta.Sequence.Consumer, time.Now(), func() bool { return f.c.replicated(state.lane) }) {
+		if state.fresh.doubts(meta.Sequence.Consumer, time.Now(), func() bool { return f.c.replicated(state.lane.Queue()) }) {
 			look := state.fresh.wait()
 			f.mu.Unlock()
 			f.look(state, look, m, meta, q)

@@ -65,12 +65,12 @@ func (f *fresh) behind(run func()) bool {
 	return true
 }
 
-// replicated tells whether a lane's stream has copies on several servers.
-func (c *Client) replicated(lane *Lane) bool {
+// replicated tells whether a queue's stream has copies on several servers.
+func (c *Client) replicated(queue string) bool {
 	if c.Definition == nil {
 		return false
 	}
-	def, ok := c.Definition(lane.Layout.Queue)
+	def, ok := c.Definition(queue)
 	return ok && def.Storage.Replicas > 1
 }
 

@@ -50,7 +50,7 @@ type former struct {
 }
 
 func (c *Client) formerLanes(ctx context.Context, layout Layout, stream string) (sum former, err error) {
-	for offset := 0; ; {
+	for offset, more := 0, true; more; {
 		page, err := c.consumers(ctx, stream, offset)
 		if err != nil {
 			return former{}, err
@@ -63,8 +63,7 @@ func (c *Client) formerLanes(ctx context.Context, layout Layout, stream string) 
 			sum.pending += info.Pending
 			sum.delivered += info.Delivered.Consumer
 		}
-		if offset += len(page.Consumers); len(page.Consumers) == 0 || offset >= page.Total {
-			return sum, nil
-		}
+		offset, more = page.next(offset)
 	}
+	return sum, nil
 }

@@ -18,17 +18,20 @@ const listWait = 6 * time.Second
 
 // consumerPage is one page of JetStream's list of a stream's consumers.
 type consumerPage struct {
-	Error     *apiError `json:"error"`
-	Total     int       `json:"total"`
-	Limit     int       `json:"limit"`
-	Consumers []struct {
-		Name      string    `json:"name"`
-		Pending   uint64    `json:"num_ack_pending"`
-		Again     uint64    `json:"num_redelivered"`
-		Delivered sequences `json:"delivered"`
-		Floor     sequences `json:"ack_floor"`
-	} `json:"consumers"`
-	Missing []string `json:"missing"` // in a cluster: whose server did not answer
+	Error     *apiError      `json:"error"`
+	Total     int            `json:"total"`
+	Limit     int            `json:"limit"`
+	Consumers []consumerInfo `json:"consumers"`
+	Missing   []string       `json:"missing"` // in a cluster: whose server did not answer
+}
+
+// consumerInfo is what JetStream says of one consumer.
+type consumerInfo struct {
+	Name      string    `json:"name"`
+	Pending   uint64    `json:"num_ack_pending"`
+	Again     uint64    `json:"num_redelivered"`
+	Delivered sequences `json:"delivered"`
+	Floor     sequences `json:"ack_floor"`
 }
 
 // sequences are a place in a consumer and in its stream.

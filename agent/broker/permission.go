@@ -100,7 +100,7 @@ func (r right) tried() string { return cmp.Or(r.try, r.subject) }
 // queueRights are those of the stream of a queue itself.
 func (n Names) queueRights(q config.Queue) rightsOf {
 	stream := n.Stream(q.Name)
-	return rightsOf{owner: "queue " + q.Name, stream: stream, list: []right{
+	r := rightsOf{owner: "queue " + q.Name, stream: stream, list: []right{
 		store(n.subjectPrefix(q.Name), defaultClass+"."+unkeyedToken, "publish"),
 		consumerCall("CREATE", stream, "make lane consumers"),
 		consumerCall("DELETE", stream, "remove lane consumers"),
@@ -112,6 +112,11 @@ func (n Names) queueRights(q config.Queue) rightsOf {
 		{subject: "$JS.API.DIRECT.GET." + stream, may: "find the oldest message", body: refused},
 		{dir: Subscribe, subject: n.wakePrefix(q.Name) + ">", may: "listen for wake-ups", try: n.wakePrefix(q.Name) + "*.*"},
 	}}
+	if NewLayout(q).Serial() {
+		r.list = append(r.list, apiCall("CONSUMER.NAMES", stream, "list names of lane consumers"),
+			consumerCall("INFO", stream, "look at lane consumers"))
+	}
+	return r
 }
 
 // delayRights are those of the stream of a queue's delayed messages.

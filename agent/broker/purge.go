@@ -55,7 +55,8 @@ type Purged struct {
 // removed, and the app's ack is answered with AlreadyFinished. The same goes for work that agents with another layout run.
 //
 // Where lanes hand out one message at a time, a lane whose message is out gives nothing more. There everything but what is out
-// is deleted where it is, and the caller has to see to it that nothing is taken meanwhile: the queue has to be paused.
+// is deleted where it is, and the caller has to see to it that nothing is taken meanwhile: the queue has to be paused. In a
+// cluster, a lane whose server is dead or cut off cannot say whether its oldest message is out: that one is left.
 func (c *Client) Purge(ctx context.Context, q config.Queue, p Purge) (Purged, error) {
 	w := &purger{c: c, queue: q, layout: NewLayout(q), key: p.Key, until: p.Until, answers: map[*Lane]chan Answer{}}
 	w.budget.Store(int64(p.Max))

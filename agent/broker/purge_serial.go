@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 )
 
 // serial purges a queue whose lanes hand out one message at a time, and of which nothing is taken meanwhile.
@@ -40,31 +41,52 @@ func (w *purger) serial(ctx context.Context) error {
 }
 
 // out finds the messages that lanes of the present tenure wait for: those that are in somebody's hands. What was returned
-// since it was handed out last is not.
+// since it was handed out last is not. A lane whose server is dead cannot say what it waits for, but it waits for its oldest
+// message, if for any.
 func (w *purger) out(ctx context.Context) (map[uint64]bool, error) {
-	out, tenure := map[uint64]bool{}, uint64(0)
-	stream := w.c.names.Stream(w.layout.Queue)
-	for offset, more := 0, true; more; {
-		page, err := w.c.consumers(ctx, stream, offset)
-		if err != nil {
-			return nil, fmt.Errorf("broker: lanes of %s: %w", w.layout.Queue, translate(err))
-		}
-		for _, info := range page.Consumers {
-			_, fence, ok := w.c.names.laneAddress(w.layout, info.Name)
-			if !ok || fence < tenure {
-				continue
+	reports, err := w.c.laneReports(ctx, w.layout, func(uint64) bool { return true })
+	if err != nil {
+		return nil, fmt.Errorf("broker: lanes of %s: %w", w.layout.Queue, translate(err))
+	}
+	tenure := uint64(0)
+	for _, r := range reports {
+		tenure = max(tenure, r.fence)
+	}
+	out := map[uint64]bool{}
+	for _, r := range reports {
+		switch {
+		case r.fence < tenure:
+		case r.info == nil:
+			seq, err := w.head(ctx, r.address)
+			if err != nil {
+				return nil, err
 			}
-			if fence > tenure {
-				clear(out)
-				tenure = fence
-			}
-			seq := info.Delivered.Stream
-			r, returned := w.c.attempts.lookup(w.layout.Queue, seq)
-			if info.Pending > 0 && !(returned && r.Fence == fence && r.Sequence >= info.Delivered.Consumer) {
+			out[seq] = true // 0 is none
+		case r.info.Pending > 0:
+			seq := r.info.Delivered.Stream
+			rec, returned := w.c.attempts.lookup(w.layout.Queue, seq)
+			if !returned || rec.Fence != r.fence || rec.Sequence < r.info.Delivered.Consumer {
 				out[seq] = true
 			}
 		}
-		offset, more = page.next(offset)
 	}
 	return out, nil
+}
+
+// head is the oldest message of a lane unless it backs off: then it is in nobody's hands. 0 is none.
+func (w *purger) head(ctx context.Context, a Address) (first uint64, err error) {
+	lane := w.c.names.lane(w.layout, a)
+	for _, filter := range lane.filters {
+		m, err := w.c.read(ctx, lane.stream, look{Seq: 1, Filter: filter})
+		if err != nil {
+			return 0, err
+		}
+		if m != nil && (first == 0 || m.Seq < first) {
+			first = m.Seq
+		}
+	}
+	if rec, ok := w.c.attempts.lookup(w.layout.Queue, first); ok && rec.notBefore().After(time.Now()) {
+		return 0, nil
+	}
+	return first, nil
 }

@@ -12,18 +12,9 @@ import (
 // hands has left no record of that: but the consumer of the lane in its tenure has counted. It hands out one message at a
 // time, so what it has delivered since its acknowledgement floor are all hand-overs of that one message.
 type succession struct {
-	mu     sync.Mutex
-	listed bool
-	left   map[Address][]remains
-}
-
-// remains is a lane consumer of an earlier tenure with a message that is not finished.
-type remains struct {
-	name      string
-	fence     uint64
-	seq       uint64 // the message
-	delivered uint64 // the consumer's sequence of its last delivery
-	floor     uint64 // all up to this one are finished
+	mu   sync.Mutex
+	read bool
+	left map[Address][]laneReport // lane consumers of earlier tenures with a message that is not finished
 }
 
 // succeed counts, before a lane is made in a tenure, the hand-overs of its first message that ended with an earlier
@@ -32,16 +23,16 @@ func (c *Client) succeed(ctx context.Context, lane *Lane) error {
 	s := &lane.Layout.Tenure.succession
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.listed {
+	if !s.read {
 		// The records of what was returned come first: what they count is not counted again.
 		if err := c.bucket.Sync(ctx); err != nil {
 			return err
 		}
-		left, err := c.listRemains(ctx, lane.Layout)
+		left, err := c.remains(ctx, lane.Layout)
 		if err != nil {
 			return err
 		}
-		s.left, s.listed = left, true
+		s.left, s.read = left, true
 	}
 	for len(s.left[lane.Address]) > 0 {
 		r := s.left[lane.Address][0]
@@ -54,37 +45,34 @@ func (c *Client) succeed(ctx context.Context, lane *Lane) error {
 	return nil
 }
 
-// listRemains finds the lane consumers of earlier tenures that hold a message.
-func (c *Client) listRemains(ctx context.Context, layout Layout) (map[Address][]remains, error) {
-	left := map[Address][]remains{}
-	for offset, more := 0, true; more; {
-		page, err := c.consumers(ctx, c.names.Stream(layout.Queue), offset)
-		if err != nil {
-			return nil, fmt.Errorf("broker: lanes of earlier holders of %s: %w", layout.Queue, err)
+// remains finds the lane consumers of earlier tenures that hold a message. What a dead server of a cluster knew of one is
+// lost.
+func (c *Client) remains(ctx context.Context, layout Layout) (map[Address][]laneReport, error) {
+	reports, err := c.laneReports(ctx, layout, func(fence uint64) bool { return fence < layout.Tenure.Fence() })
+	if err != nil {
+		return nil, fmt.Errorf("broker: lanes of earlier holders of %s: %w", layout.Queue, err)
+	}
+	left := map[Address][]laneReport{}
+	for _, r := range reports {
+		if r.info != nil && r.info.Pending > 0 {
+			left[r.address] = append(left[r.address], r)
 		}
-		for _, info := range page.Consumers {
-			a, fence, ok := c.names.laneAddress(layout, info.Name)
-			if !ok || fence >= layout.Tenure.Fence() || info.Pending == 0 {
-				continue
-			}
-			left[a] = append(left[a], remains{info.Name, fence, info.Delivered.Stream, info.Delivered.Consumer, info.Floor.Consumer})
-		}
-		offset, more = page.next(offset)
 	}
 	return left, nil
 }
 
 // inherit records the hand-overs that one consumer tells of, and removes it.
-func (c *Client) inherit(ctx context.Context, lane *Lane, r remains) error {
-	key := attemptKey{lane.Queue(), r.seq}
+func (c *Client) inherit(ctx context.Context, lane *Lane, r laneReport) error {
+	delivered := r.info.Delivered
+	key := attemptKey{lane.Queue(), delivered.Stream}
 	rec, known := c.attempts.lookup(key.queue, key.seq)
-	from := r.floor
+	from := r.info.Floor.Consumer // all up to here are finished
 	if known && rec.Fence == r.fence {
 		from = max(from, rec.Sequence) // it was returned once, and is counted up to there
 	}
-	if crashes := int(r.delivered - min(from, r.delivered)); crashes > 0 && rec.Dead == "" {
+	if crashes := int(delivered.Consumer - min(from, delivered.Consumer)); crashes > 0 && rec.Dead == "" {
 		rec.Tries += crashes
-		rec.Fence, rec.Sequence, rec.Delivered = r.fence, r.delivered, 0
+		rec.Fence, rec.Sequence, rec.Delivered = r.fence, delivered.Consumer, 0
 		rec.Error = "the agent that had the message died, or lost the queue's lease, with it"
 		if rec.Address == "" {
 			rec.Address = lane.address(lane.Key)

@@ -173,7 +173,7 @@ func TestAttemptsAcrossTenures(t *testing.T) {
 	// Interrupted: the record is written, what was left is still there.
 	agent = r.another()
 	next := agent.tenure(400)
-	left, err := agent.listRemains(within(t), next.layout)
+	left, err := agent.remains(within(t), next.layout)
 	if err != nil || len(left) != 1 {
 		t.Fatal(left, err)
 	}
@@ -182,7 +182,7 @@ func TestAttemptsAcrossTenures(t *testing.T) {
 		for _, one := range all {
 			if one.fence == 300 {
 				rec, _ := agent.attempts.lookup("orders", m.Seq)
-				rec.Tries, rec.Fence, rec.Sequence, rec.Delivered = rec.Tries+1, one.fence, one.delivered, 0
+				rec.Tries, rec.Fence, rec.Sequence, rec.Delivered = rec.Tries+1, one.fence, one.info.Delivered.Consumer, 0
 				if err := agent.putAttempt(within(t), attemptKey{"orders", m.Seq}, rec); err != nil {
 					t.Fatal(err)
 				}
@@ -210,7 +210,7 @@ func TestWithoutSuccessionCrashesAreNotCounted(t *testing.T) {
 	first.take(first.lane("a"), 1)
 	first.over.Store(true)
 	second := r.another().tenure(200)
-	second.layout.Tenure.succession.listed = true
+	second.layout.Tenure.succession.read = true
 	if m := second.take(second.lane("a"), 1)[0]; m.Attempt != 1 {
 		t.Errorf("attempt %d", m.Attempt)
 	}
