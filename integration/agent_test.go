@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"cmp"
 	"context"
 	"net"
 	"net/http"
@@ -44,6 +45,7 @@ type settings struct {
 	// dashboard is the address of the dashboard; "" is none.
 	dashboard string
 	env       []string // NAME=value, beside the test's own
+	binary    string   // another one than the binary under test; "" is that
 }
 
 // startAgent runs an agent and waits until its socket answers.
@@ -74,7 +76,7 @@ func launch(t *testing.T, s settings) *agent {
 	if err := os.WriteFile(file, []byte(text.String()), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	a.process = start(t, "agent "+s.id, exec.Command(fairlead, "run", "--config", file), s.env...)
+	a.process = start(t, "agent "+s.id, exec.Command(cmp.Or(s.binary, fairlead), "run", "--config", file), s.env...)
 	return a
 }
 

@@ -116,9 +116,10 @@ func (n *node) healthy() bool {
 // awaitHealthy waits until all nodes run and are current.
 func (c *cluster) awaitHealthy() {
 	c.t.Helper()
-	eventually(c.t, "all servers of the cluster are current", 2*patience, func() bool {
+	eventually(c.t, "all servers of the cluster are current", 4*patience, func() bool {
 		for _, n := range c.nodes {
 			if !n.healthy() {
+				time.Sleep(100 * time.Millisecond) // the servers log each question that they answer with no
 				return false
 			}
 		}

@@ -51,14 +51,26 @@ type fleet struct {
 // startFleet starts n agents with apps, and the publishers.
 func startFleet(t *testing.T, server *natsServer, n, replicas int) *fleet {
 	t.Helper()
+	if replicas > 1 {
+		return startFleetOn(t, server, n, replicas, func(int) string { return server.url })
+	}
+	links := make([]*link, n)
+	f := startFleetOn(t, server, n, replicas, func(i int) string {
+		links[i] = server.link(t)
+		return links[i].url
+	})
+	f.links = links
+	return f
+}
+
+// startFleetOn is startFleet for agents that each reach NATS at their own address.
+func startFleetOn(t *testing.T, server *natsServer, n, replicas int, url func(i int) string) *fleet {
+	t.Helper()
 	f := &fleet{t: t, server: server, log: history.New()}
 	for i := range n {
-		url := server.url
-		if replicas == 1 {
-			f.links = append(f.links, server.link(t))
-			url = f.links[i].url
-		}
-		m := join(t, f.log, fleetSettings(url, fmt.Sprint("agent", i), replicas), mixed(uint64(i), "main", "orders"))
+		s := fleetSettings(url(i), fmt.Sprint("agent", i), replicas)
+		s.probes = fmt.Sprintf("127.0.0.1:%d", freePort(t))
+		m := join(t, f.log, s, mixed(uint64(i), "main", "orders"))
 		m.pool = func(m *member) (all []*worker) {
 			for j := range 4 {
 				all = append(all, m.work(f.log, mixed(uint64(100+10*i+j), "pool", fmt.Sprint("pool", j))))

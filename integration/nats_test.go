@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"net"
@@ -24,8 +25,10 @@ type natsServer struct {
 	dir  string
 	url  string
 
-	flags []string      // besides port and store
-	auth  []nats.Option // of the tests' own connections
+	flags  []string      // besides port and store
+	auth   []nats.Option // of the tests' own connections
+	binary string        // another nats-server; "" is the one of go.mod
+	env    []string      // NAME=value, beside the test's own
 }
 
 // startNATS runs a server and waits until JetStream answers.
@@ -71,8 +74,8 @@ func (s *natsServer) start() {
 // launch runs the server and does not wait.
 func (s *natsServer) launch() {
 	s.t.Helper()
-	s.process = start(s.t, "nats-server", exec.Command(natsBinary,
-		append(s.flags, "-js", "-sd", s.dir, "-a", "127.0.0.1", "-p", strconv.Itoa(s.port))...))
+	s.process = start(s.t, "nats-server", exec.Command(cmp.Or(s.binary, natsBinary),
+		append(s.flags, "-js", "-sd", s.dir, "-a", "127.0.0.1", "-p", strconv.Itoa(s.port))...), s.env...)
 }
 
 // awaitJetStream waits until the server answers JetStream requests.

@@ -21,6 +21,7 @@ type traffic struct {
 	t      *testing.T
 	log    *history.Log
 	queue  string
+	name   string // of its messages
 	agents []*member
 	keys   int           // tenants; 0 is none
 	every  time.Duration // between two messages
@@ -35,8 +36,14 @@ type traffic struct {
 // publishTo starts traffic into a queue. It ends with stop, or with the test.
 func publishTo(t *testing.T, log *history.Log, queue string, keys int, every time.Duration, agents ...*member) *traffic {
 	t.Helper()
+	return publishAs(t, log, queue, queue, keys, every, agents...)
+}
+
+// publishAs is publishTo for several publishers into one queue.
+func publishAs(t *testing.T, log *history.Log, name, queue string, keys int, every time.Duration, agents ...*member) *traffic {
+	t.Helper()
 	ctx, end := context.WithCancel(context.Background())
-	p := &traffic{t: t, log: log, queue: queue, agents: agents, keys: keys, every: every, end: end, done: make(chan struct{}), told: map[string]int{}}
+	p := &traffic{t: t, log: log, queue: queue, name: name, agents: agents, keys: keys, every: every, end: end, done: make(chan struct{}), told: map[string]int{}}
 	go p.run(ctx)
 	t.Cleanup(func() { p.stop() })
 	return p
@@ -51,7 +58,7 @@ func (p *traffic) stop() {
 func (p *traffic) run(ctx context.Context) {
 	defer close(p.done)
 	for i := 0; ctx.Err() == nil; i++ {
-		id := fmt.Sprintf("%s-%06d", p.queue, i)
+		id := fmt.Sprintf("%s-%06d", p.name, i)
 		headers := []string{api.HeaderID, id}
 		if p.keys > 0 {
 			headers = append(headers, api.HeaderKey, fmt.Sprint("tenant", i%p.keys), api.HeaderPriority, fmt.Sprint(i%3))

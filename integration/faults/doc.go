@@ -1,10 +1,11 @@
 // Command faults runs the fault matrix: every fault that Fairlead is to survive, on the real binary and real servers, and
 // ends with a table of what was injected and whether each promise was held.
 //
-//	go run ./integration/faults                       all rows, about 15 minutes on two cores
+//	go run ./integration/faults                       all rows, about 25 minutes on two cores
 //	go run ./integration/faults --only cluster        rows whose name contains a word
 //	go run ./integration/faults --seed 7              another order of chances
 //	go run ./integration/faults --soak 1h             random faults for an hour, and then the checker
+//	go run ./integration/faults --soak 1h --only cluster   the same on three servers
 //
 // # How
 //
@@ -19,5 +20,6 @@
 //
 // # Non-guarantees
 //
-// The row of clock jumps is a simulation: no clock of a real machine is set. Its faults are counted in scenarios.
+// Clocks are set for single processes, not for a machine; and clocks that run at different speeds are a simulation, whose
+// faults are counted in scenarios.
 package main

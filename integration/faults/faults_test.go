@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -12,7 +13,7 @@ import (
 // Every scenario that a row names exists, and names and rows are there once.
 func TestTheMatrixNamesTestsThatExist(t *testing.T) {
 	seen := map[string]bool{}
-	for _, r := range append(matrix, soak) {
+	for _, r := range slices.Concat(matrix, soaks) {
 		if seen[r.name] || r.name == "" || r.fault == "" || r.promises == "" || len(r.tests) == 0 {
 			t.Errorf("row %+v", r)
 		}

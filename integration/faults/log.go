@@ -87,7 +87,7 @@ func judge(r row, passed map[string]bool, events []event) line {
 	for _, kind := range slices.Sorted(maps.Keys(counts)) {
 		what = append(what, fmt.Sprintf("%d × %s", counts[kind], kind))
 	}
-	if len(r.kinds) == 0 && r.name != soak.name {
+	if len(counts) == 0 {
 		what = append(what, fmt.Sprintf("%d scenarios", len(r.tests)))
 	}
 	l.injected = strings.Join(what, ", ")

@@ -44,11 +44,14 @@ func main() {
 
 // chosen are the rows to run.
 func chosen(only string, long time.Duration) []row {
+	all := matrix
 	if long > 0 {
-		return []row{soak}
+		if all = soaks; only == "" {
+			return all[:1]
+		}
 	}
 	var rows []row
-	for _, r := range matrix {
+	for _, r := range all {
 		if strings.Contains(r.name, only) {
 			rows = append(rows, r)
 		}

@@ -29,12 +29,20 @@ var matrix = []row{
 		[]string{"TestAnAppThatCrashesInALoopLosesTheLease", "TestTwoAppsThatCrashAreNotNobody", "TestAMessageThatKillsItsApp"}, ""},
 	{"backoff", "the server restarts while messages back off", "S5 S6, attempts", []string{"kill -9"}, "nats-server",
 		[]string{"TestBackoffsSurviveTheServer", "TestADelaySurvivesTheServer"}, ""},
+	{"busy", "all workers busy for longer than the server keeps a lane", "attempts", []string{"lane forgotten"}, "",
+		[]string{"TestAllWorkersAreBusyForLong"}, ""},
 	{"network", "cuts one and both ways, slow links, resets; a server that stands still", "S1-S3 S5 S6 S10 L5", []string{"network", "stopped (signal)"}, "",
 		[]string{"TestAHolderThatIsCutOff", "TestASlowNetworkThatBreaks", "TestTheServerStandsStill"}, ""},
-	{"clock", "clocks that jump and drift (simulated)", "S1 S3 S4", nil, "",
+	{"clock", "the clock of an agent, of the server, jumps by a minute and by hours", "S1-S6 S10 L1 L5 L6", []string{"clock jump"}, "",
+		[]string{"TestAgentsClocksJump", "TestTheServersClockJumps"}, ""},
+	{"clock-drift", "clocks that jump, and run at different speeds (simulated)", "S1 S3 S4", nil, "",
 		[]string{"TestStorm", "TestSpite", "TestTakeoverTimes"}, "./leases"},
 	{"cluster", "3 nodes: each killed in turn, and every leader", "S1 S3-S6 S10 L1 L6", []string{"kill -9"}, "nats-server",
 		[]string{"TestEachServerOfAClusterIsKilled", "TestAServerOfAClusterIsKilled"}, ""},
+	{"cluster-dead", "3 nodes: one stays dead; the holder stops, a queue is purged", "L1 S1 S3-S6 S10", []string{"kill -9", "terminated"}, "nats-server",
+		[]string{"TestAStoppedHolderIsFollowedWhileAServerIsDead", "TestAPurgeWhileTheServerOfALaneIsDead"}, ""},
+	{"cluster-split", "3 nodes: one is cut off from the others, with each leader", "S1 S3-S6 S10 L1 L6", []string{"partition"}, "nats-server",
+		[]string{"TestAServerOfAClusterIsCutOff"}, ""},
 	{"deleted", "lanes, bucket and streams deleted underneath", "S1 S4-S6, told", []string{"deleted"}, "",
 		[]string{"TestLanesAreDeletedUnderneath", "TestTheBucketIsDeleted", "TestAgentsFindEachOtherInANewBucket", "TestTheStreamIsDeletedUnderneath", "TestTheDeadLetterStreamIsDeletedUnderneath"}, ""},
 	{"store-full", "the server's store is full", "S5, told", []string{"store full"}, "",
@@ -42,7 +50,7 @@ var matrix = []row{
 	{"never-settles", "an app that never settles", "S7 S8", nil, "",
 		[]string{"TestAHangingHandlerEndsInTheDeadLetters", "TestACapPerKeyHoldsOverAgentsAndLevels"}, ""},
 	{"malformed", "malformed requests, silent connections", "S8", []string{"malformed request", "silent connection"}, "",
-		[]string{"TestMalformedRequestsDisturbNobody", "TestFiveHundredIdleConnections"}, ""},
+		[]string{"TestMalformedRequestsDisturbNobody", "TestAThousandSilentConnections"}, ""},
 	{"hostile-keys", "hostile keys", "S9", []string{"hostile key"}, "",
 		[]string{"TestHostileKeysComeBackOrAreRefused", "TestHostileKeysInABatch", "TestHostileKeysAreOneTokenOfTheSubject"}, ""},
 	{"hostile-weights", "hostile weights", "told", []string{"hostile weight"}, "",
@@ -51,9 +59,12 @@ var matrix = []row{
 		[]string{"TestHostileFiles", "TestSevenMistakesAreAllNamedWithTheirPositions"}, ""},
 	{"bombs", "compressed payloads that expand without end", "S8", []string{"bomb"}, "",
 		[]string{"TestHostileCompressedPayloadsAreNotDelivered"}, ""},
-	{"scale", "deep backlogs, 10,000 tenants", "S8", []string{"backlog"}, "",
-		[]string{"TestADeepBacklogCostsNothingAtTheStart", "TestTenThousandTenants"}, ""},
+	{"scale", "1,000,000 waiting, 10,000 tenants, 10,000 leases that end at once", "S6 S8 L2", []string{"backlog", "leases end"}, "",
+		[]string{"TestAMillionWaiting", "TestADeepBacklogCostsNothingAtTheStart", "TestTenThousandTenants", "TestTenThousandLeasesEndAtOnce"}, ""},
 }
 
-// soak is the row that only --soak runs.
-var soak = row{"soak", "random faults over a mix of queues", "S1 S3-S6 S8 S10 L6", nil, "", []string{"TestSoak"}, ""}
+// soaks are the rows that only --soak runs: the first one, or those that --only asks for.
+var soaks = []row{
+	{"soak", "random faults over a mix of queues, on one server", "S1 S3-S6 S8 S10 L6", nil, "", []string{"TestSoak"}, ""},
+	{"soak-cluster", "random faults over a mix of queues, on three servers", "S1 S3-S6 S8 S10 L6", nil, "", []string{"TestSoakOfACluster"}, ""},
+}
