@@ -250,7 +250,7 @@ func (f *Feed) receive(m *nats.Msg) {
 	var q *question
 	if state != nil {
 		q = state.open
-		if state.fresh.doubts(meta.Sequence.Consumer, time.Now(), func() bool { return f.c.replicated(state.lane.Queue()) }) {
+		if state.fresh.doubts(meta.Sequence.Consumer, meta.NumDelivered > 1, time.Now(), func() bool { return f.c.replicated(state.lane.Queue()) }) {
 			look := state.fresh.wait()
 			f.mu.Unlock()
 			f.look(state, look, m, meta, q)

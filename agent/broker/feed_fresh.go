@@ -11,8 +11,9 @@ import (
 
 // The consumer of a lane reads the copy of the stream on its own server. In a cluster that copy can be behind: after a server
 // was started again it takes a while until it knows what was deleted meanwhile, and a lane that begins there brings messages
-// that are finished. So what comes from a lane that has just been made is handed on only when the stream's leader still
-// has it. In between, everything of that lane keeps its order.
+// that are finished. A server that is cut off from the others gives out again what somebody on the other side has finished,
+// when it does not hear of that. So what comes from a lane that has just been made, and what comes once more, is handed on
+// only when the stream's leader still has it. In between, everything of that lane keeps its order.
 
 // freshSpan is for how long after it was made a lane is not believed. It begins again with each message that the leader does
 // not have any more.
@@ -39,14 +40,15 @@ func (f *fresh) begin(now time.Time, replicated bool) {
 	}
 }
 
-// doubts tells whether the message with this number has to wait: it has to be looked up, or others before it are. A consumer's
-// numbers ascend; when they begin again, it was made anew by somebody else.
-func (f *fresh) doubts(number uint64, now time.Time, replicated func() bool) bool {
+// doubts tells whether the message with this number has to wait: it has to be looked up, or others before it are. again is
+// true for one that was given out before. A consumer's numbers ascend; when they begin again, it was made anew by somebody
+// else.
+func (f *fresh) doubts(number uint64, again bool, now time.Time, replicated func() bool) bool {
 	if number <= f.last && replicated() {
 		f.until = now.Add(freshSpan)
 	}
 	f.last = number
-	return len(f.line) > 0 || f.busy || now.Before(f.until)
+	return len(f.line) > 0 || f.busy || now.Before(f.until) || again && replicated()
 }
 
 // wait puts something that is not ready at the end of the line.
@@ -88,19 +90,27 @@ func (f *Feed) look(state *laneState, a *arrival, m *nats.Msg, meta *nats.MsgMet
 		case err == nil && r.Error == nil:
 			f.turn(state, a, func() { f.arrived(state, q, m, meta) })
 		case err == nil && r.Error.ErrCode == errNoMessage:
-			f.c.log.Debug("a lane that was made anew brought a message that is finished; it is not handed out", "queue", state.lane.Layout.Queue, "seq", meta.Sequence.Stream)
-			f.turn(state, a, func() { f.dropped(state, q, m, acknowledged) })
-		default: // the leader cannot be asked now
-			f.turn(state, a, func() { f.dropped(state, q, m, negative) })
+			f.c.log.Debug("a lane brought a message that is finished; it is not handed out", "queue", state.lane.Layout.Queue, "seq", meta.Sequence.Stream)
+			f.turn(state, a, func() {
+				f.c.writes.do(&nats.Msg{Subject: m.Reply, Data: acknowledged}, func(*nats.Msg, error) {})
+				f.skipped(state, q)
+			})
+		default: // the leader cannot be asked now: it goes back, and that is no attempt
+			f.turn(state, a, func() {
+				if msg := f.c.decode(state.lane, m, meta); f.c.admit(msg) {
+					rec, _ := f.c.attempts.lookup(msg.Queue, msg.Seq)
+					f.c.Return(msg, Return{Reason: rec.Error}, func(error) {})
+				}
+				f.skipped(state, q)
+			})
 		}
 	})
 }
 
 var acknowledged = []byte("+ACK")
 
-// dropped is for a message that is not handed on: it is not there any more, or perhaps.
-func (f *Feed) dropped(state *laneState, q *question, m *nats.Msg, word []byte) {
-	f.c.writes.do(&nats.Msg{Subject: m.Reply, Data: word}, func(*nats.Msg, error) {})
+// skipped is for a message that is not handed on: it is not there any more, or perhaps.
+func (f *Feed) skipped(state *laneState, q *question) {
 	f.mu.Lock()
 	state.fresh.until = time.Now().Add(freshSpan)
 	if q == nil || f.open[q.id] != q {

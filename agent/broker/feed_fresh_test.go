@@ -17,26 +17,30 @@ func TestAYoungLaneIsDoubted(t *testing.T) {
 	f.begin(now, true)
 	for _, c := range []struct {
 		number     uint64
+		again      bool
 		at         time.Time
 		replicated func() bool
 		want       bool
 	}{
-		{1, now, yes, true},
-		{2, now.Add(freshSpan - time.Second), yes, true},
-		{3, now.Add(freshSpan + time.Second), yes, false},
-		{9, now.Add(freshSpan + time.Second), yes, false},
-		{1, now.Add(2 * freshSpan), yes, true}, // somebody made it anew
-		{2, now.Add(3*freshSpan - time.Second), yes, true},
-		{3, now.Add(4 * freshSpan), yes, false},
-		{1, now.Add(5 * freshSpan), no, false},
+		{1, false, now, yes, true},
+		{2, false, now.Add(freshSpan - time.Second), yes, true},
+		{3, false, now.Add(freshSpan + time.Second), yes, false},
+		{9, false, now.Add(freshSpan + time.Second), yes, false},
+		{10, true, now.Add(freshSpan + time.Second), yes, true}, // it was given out before, and may be finished
+		{11, false, now.Add(freshSpan + time.Second), yes, false},
+		{12, true, now.Add(freshSpan + time.Second), no, false},
+		{1, false, now.Add(2 * freshSpan), yes, true}, // somebody made it anew
+		{2, false, now.Add(3*freshSpan - time.Second), yes, true},
+		{3, false, now.Add(4 * freshSpan), yes, false},
+		{1, false, now.Add(5 * freshSpan), no, false},
 	} {
-		if got := f.doubts(c.number, c.at, c.replicated); got != c.want {
+		if got := f.doubts(c.number, c.again, c.at, c.replicated); got != c.want {
 			t.Errorf("message %d after %v: doubted %v, want %v", c.number, c.at.Sub(now), got, c.want)
 		}
 	}
 	f = fresh{}
 	f.begin(now, false)
-	if f.doubts(1, now, no) {
+	if f.doubts(1, false, now, no) || f.doubts(2, true, now, no) {
 		t.Error("a lane of a stream with one copy is doubted")
 	}
 }
@@ -57,7 +61,7 @@ func TestAYoungLaneKeepsItsOrder(t *testing.T) {
 	if !state.fresh.behind(say("end")) {
 		t.Fatal("a remark overtakes messages")
 	}
-	if !state.fresh.doubts(99, time.Now(), func() bool { return false }) {
+	if !state.fresh.doubts(99, false, time.Now(), func() bool { return false }) {
 		t.Error("a message overtakes those that wait")
 	}
 	for _, i := range []int{2, 0, 1} {
