@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -11,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fairlead/fairlead/agent/api"
 	"github.com/fairlead/fairlead/integration/history"
 )
 
@@ -63,6 +65,7 @@ func (c *clock) write(d time.Duration) {
 const jumping = `package time
 
 import (
+	"context"
 	"sync/atomic"
 	"syscall"
 )
@@ -165,7 +168,17 @@ func TestAgentsClocksJump(t *testing.T) {
 		s.nats, s.binary, s.env = url, agentBinary, c.env()
 		return join(t, log, s, h), c
 	}
-	a, clockOfA := start("a", l.url, busyFor(10*time.Millisecond))
+	hold, held, release := make(chan bool), make(chan bool), make(chan bool)
+	a, clockOfA := start("a", l.url, habits{handle: func(ctx context.Context, _ api.Delivery) api.Settlement {
+		select {
+		case <-hold:
+			close(held)
+			<-release
+		case <-time.After(10 * time.Millisecond):
+		case <-ctx.Done():
+		}
+		return api.Settlement{Result: api.Ack}
+	}})
 	rolesOf(t, a)
 	b, clockOfB := start("b", server.url, busyFor(10*time.Millisecond))
 	rolesOf(t, a, b)
@@ -187,6 +200,8 @@ func TestAgentsClocksJump(t *testing.T) {
 	verdict(t, "L5", len(fences) == 1 && len(by(log, b.agent)) == 0 && longest < time.Second,
 		"%d tenures over ten jumps of up to three hours, nobody at work for %v at most", len(fences), longest.Round(time.Millisecond))
 
+	hold <- true
+	<-held
 	clockOfA.set(-time.Hour) // its lease seems to last for an hour more
 	cut := log.Now()
 	l.set(linkState{toServer: true, toAgent: true})
@@ -195,6 +210,11 @@ func TestAgentsClocksJump(t *testing.T) {
 	next := b.came(cut)
 	took := next.Got - cut
 	verdict(t, "L1", took <= leaseTTL+1500*time.Millisecond, "taken over %v after the holder was cut off", took.Round(time.Millisecond))
+	close(release)
+	eventually(t, "the late ack is answered", patience, func() bool {
+		hands := by(log, a.agent)
+		return hands[len(hands)-1].Status == string(api.StatusLeaseLost)
+	})
 	var last time.Duration
 	for _, h := range by(log, a.agent) {
 		last = max(last, h.Got)
@@ -224,6 +244,7 @@ func TestTheServersClockJumps(t *testing.T) {
 			injected(t, "clock jump", "nats-server to the right time")
 		}
 		fair, jobs := f.goesOn(f.log.Now(), recovery)
+		time.Sleep(clusterTTL) // leases and acknowledgement waits have their time
 		eventually(t, "the backlog is gone, under the same load", recovery+time.Minute, func() bool { return f.backlog() < 10 })
 		f.log.Rebuilt(at) // for the server everything that is in flight may have been so for too long
 		worst = max(worst, fair, jobs)

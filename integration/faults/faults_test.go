@@ -42,6 +42,24 @@ func TestTheMatrixNamesTestsThatExist(t *testing.T) {
 	}
 }
 
+// The documentation lists every row, as it is.
+func TestTheDocumentationListsAllRows(t *testing.T) {
+	text, err := os.ReadFile("../../docs/reliability.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range matrix {
+		if line := "| `" + r.name + "` | " + r.fault + " | " + r.promises + " |\n"; !strings.Contains(string(text), line) {
+			t.Errorf("docs/reliability.md does not have\n%s", line)
+		}
+	}
+	for _, r := range soaks {
+		if !strings.Contains(string(text), "`"+r.name+"`") {
+			t.Errorf("docs/reliability.md does not have row %s", r.name)
+		}
+	}
+}
+
 // A row is held only when its tests passed, its verdicts are good, and its faults are in the log.
 func TestARowIsJudgedByTheLog(t *testing.T) {
 	r := row{"r", "f", "S5", []string{"kill -9"}, "agent", []string{"TestA", "TestB"}, ""}
