@@ -11,7 +11,7 @@ import (
 // hands or backing off. It is [NoHead] when there is none, and from itself when that cannot be found out now. done is called
 // once, from any goroutine, and must not block.
 func (f *Feed) Head(lane *Lane, from uint64, done func(seq uint64)) {
-	if f.c.replicated(lane) {
+	if f.c.replicated(lane.Queue()) {
 		// Its leader is asked: a replica that is behind would show what is finished, and lanes would be merged in a wrong order.
 		f.c.lookUp(lane.stream, look{Seq: from, Filter: lane.filters[0]}, func(_ string, seq uint64, err error) {
 			switch {
