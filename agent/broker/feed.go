@@ -302,8 +302,9 @@ func (f *Feed) arrived(state *laneState, q *question, m *nats.Msg, meta *nats.Ms
 // unasked handles a message for a question that was given up.
 func (f *Feed) unasked(state *laneState, m *nats.Msg, meta *nats.MsgMetadata) {
 	if state == nil {
-		// Without a lane there is no telling what it is; JetStream delivers it again after its acknowledgement wait.
+		// Without a lane there is no telling what it is. Nobody works on it, so it goes back at once.
 		f.c.log.Warn("a message arrived from a lane that this agent does not know; it will be delivered again", "consumer", meta.Consumer)
+		_ = f.c.nc.Publish(m.Reply, negative) // should that be lost, JetStream delivers it after its acknowledgement wait
 		return
 	}
 	msg := f.c.decode(state.lane, m, meta)

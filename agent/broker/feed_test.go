@@ -389,3 +389,24 @@ func TestBackingOffDoesNotSilence(t *testing.T) {
 		t.Errorf("the lane gave %s", got)
 	}
 }
+
+// A message that comes for a lane which was forgotten meanwhile goes back at once, and not after its acknowledgement wait.
+func TestAMessageOfAForgottenLaneGoesBack(t *testing.T) {
+	r := newRig(t, nil)
+	a, other := r.asker(), r.another().asker()
+	lane := a.at(0, "a")
+	r.publish(0, "a", "x")
+	r.giveBack(a.take(lane, 1)[0], Return{}) // the lane exists
+	a.Forget(lane)
+	// As if the question had been given up: only its message comes.
+	if err := r.nc.PublishRequest(lane.next, a.prefix+"zz", []byte(`{"batch":1,"no_wait":true}`)); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "it was handed out twice", func() bool {
+		info, err := r.lane(within(t), lane)
+		return err == nil && info.Delivered.Consumer >= 2
+	})
+	if got := payloads(other.take(other.at(0, "a"), 1)); got != "x " {
+		t.Errorf("another agent got %q", got)
+	}
+}

@@ -227,7 +227,7 @@ func TestLaneOfAFormerLayoutIsForgotten(t *testing.T) {
 	if len(m.forgotten) != 0 {
 		t.Error("a lane with an open question is forgotten")
 	}
-	c.answered(broker.Answer{Lane: m.asked[0], Err: broker.ErrOutcomeUnknown}, now)
+	c.answered(broker.Answer{Lane: m.asked[0], Short: true}, now)
 	if !slices.Contains(m.forgotten, m.asked[0]) {
 		t.Error("it is remembered for ever")
 	}

@@ -143,7 +143,9 @@ func (c *core) answered(a broker.Answer, now time.Time) {
 		for _, m := range a.Messages {
 			c.giveBack(m)
 		}
-		c.src.Forget(a.Lane)
+		if a.Err == nil { // else something may come for it yet, and has to be told from a stranger's
+			c.src.Forget(a.Lane)
+		}
 		return
 	}
 	l.used = now
