@@ -148,7 +148,7 @@ func (g *grave) store() {
 		g.failed(err)
 		return
 	}
-	g.c.store(letter, 1, false, func(_ pubAck, err error) {
+	g.c.store(letter, func(_ pubAck, err error) {
 		switch {
 		case err == nil, errors.Is(err, ErrConflict): // now, or before by whoever had the message then
 			g.remove()

@@ -42,7 +42,7 @@ func (c *Client) delay(m *nats.Msg, queue string, at time.Time) (handle string) 
 // storeDelayed stores a delayed message, for which a receipt was prepared. That of a duplicate is about the first one; it has
 // no handle when that is not delayed any more.
 func (c *Client) storeDelayed(m *nats.Msg, q config.Queue, r Receipt, done func(Receipt, error)) {
-	c.store(m, 1, false, func(ack pubAck, err error) {
+	c.store(m, func(ack pubAck, err error) {
 		switch {
 		case errors.Is(err, ErrNobody):
 			done(Receipt{}, fmt.Errorf("%w (%s)", ErrNoDelays, c.names.DelayStream(q.Name)))

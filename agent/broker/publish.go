@@ -159,7 +159,7 @@ func (c *Client) storeAndWait(ctx context.Context, m *nats.Msg) (pubAck, error) 
 		err error
 	}
 	stored := make(chan outcome, 1)
-	c.store(m, 1, false, func(ack pubAck, err error) { stored <- outcome{ack, err} })
+	c.store(m, func(ack pubAck, err error) { stored <- outcome{ack, err} })
 	select {
 	case o := <-stored:
 		return o.ack, o.err
@@ -168,8 +168,41 @@ func (c *Client) storeAndWait(ctx context.Context, m *nats.Msg) (pubAck, error) 
 	}
 }
 
-// store writes m, which must carry an id, and repeats it while its outcome is unknown.
-func (c *Client) store(m *nats.Msg, try int, unknown bool, done func(pubAck, error)) {
+// store writes m, which must carry an id, and repeats it while its outcome is unknown, as long as JetStream remembers the id.
+func (c *Client) store(m *nats.Msg, done func(pubAck, error)) {
+	c.storeAgain(m, writing{try: 1, until: c.repeatable(m.Subject, time.Now())}, done)
+}
+
+// writing is how far the writing of a message has come.
+type writing struct {
+	try     int
+	until   time.Time // no repetition after it; zero is at any time
+	unknown bool      // a try was not answered
+}
+
+// repeatable is until when a message that is stored now can be repeated, and be recognised by its id: the last try has to arrive
+// within the dedup window of its queue. Zero is at any time: where the window is not the queue's.
+func (c *Client) repeatable(subject string, now time.Time) time.Time {
+	rest, queues := strings.CutPrefix(subject, c.names.prefix+".q.")
+	if !queues {
+		if rest, queues = strings.CutPrefix(subject, c.names.prefix+".delay."); !queues {
+			return time.Time{}
+		}
+	}
+	queue, _, _ := strings.Cut(rest, ".")
+	def, ok := c.definition(queue)
+	if !ok || def.DedupWindow <= 0 {
+		return time.Time{}
+	}
+	return now.Add(def.DedupWindow - answerWait)
+}
+
+// again tells whether another try is of use.
+func (w writing) again(now time.Time) bool {
+	return w.try < writeTries && (w.until.IsZero() || now.Before(w.until))
+}
+
+func (c *Client) storeAgain(m *nats.Msg, w writing, done func(pubAck, error)) {
 	// A copy: the requester sets its reply, and an earlier try may still be on its way.
 	once := &nats.Msg{Subject: m.Subject, Header: m.Header, Data: m.Data}
 	c.writes.do(once, func(answer *nats.Msg, err error) {
@@ -178,14 +211,15 @@ func (c *Client) store(m *nats.Msg, try int, unknown bool, done func(pubAck, err
 			ack, err = parseAck(answer)
 		}
 		if errors.Is(err, ErrOutcomeUnknown) {
-			unknown = true
-			if try < writeTries && c.Connected() {
-				c.store(m, try+1, true, done)
+			w.unknown = true
+			if w.again(time.Now()) && c.Connected() {
+				w.try++
+				c.storeAgain(m, w, done)
 				return
 			}
 		}
 		// Not being able to repeat a write does not say that the first one failed.
-		if unknown && errors.Is(err, ErrUnavailable) {
+		if w.unknown && errors.Is(err, ErrUnavailable) {
 			err = ErrOutcomeUnknown
 		}
 		done(ack, err)

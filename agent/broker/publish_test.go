@@ -232,3 +232,38 @@ func TestPoison(t *testing.T) {
 		t.Errorf("counted %d poison weights", n)
 	}
 }
+
+// A write that is not answered is repeated under the same id only as long as JetStream remembers that: with a short dedup window
+// a repetition could be stored beside the first.
+func TestAWriteIsRepeatedInsideTheDedupWindow(t *testing.T) {
+	for _, tt := range []struct {
+		window time.Duration
+		later  time.Duration // 0 is at once
+		want   int
+	}{{3 * time.Second, 0, 1}, {3 * time.Second, time.Minute, 1}, {5 * time.Second, 0, 2}, {time.Minute, 0, 3}} {
+		t.Run(fmt.Sprint(tt.window, tt.later), func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, func(q *config.Queue) { q.DedupWindow = tt.window })
+			r.Definition = func(string) (config.Queue, bool) { return r.q, true }
+			for _, stream := range []string{r.names.Stream(r.q.Name), r.names.DelayStream(r.q.Name)} {
+				if err := r.js.DeleteStream(within(t), stream); err != nil {
+					t.Fatal(err)
+				}
+			}
+			silent, err := r.nc.SubscribeSync("fl.>") // takes, and does not answer
+			if err != nil {
+				t.Fatal(err)
+			}
+			p := Publication{Level: 0, ID: "1"}
+			if tt.later > 0 {
+				p.At = time.Now().Add(tt.later)
+			}
+			if _, err := r.Publish(within(t), r.q, p); !errors.Is(err, ErrOutcomeUnknown) {
+				t.Errorf("without an answer: %v", err)
+			}
+			if n, _, err := silent.Pending(); err != nil || n != tt.want {
+				t.Errorf("it was written %d times, %v; want %d", n, err, tt.want)
+			}
+		})
+	}
+}

@@ -59,7 +59,7 @@ func (g *ring) publish(n newcomer) {
 		g.enqueue(n)
 		return
 	}
-	g.c.store(n.msg, 1, false, func(ack pubAck, err error) {
+	g.c.store(n.msg, func(ack pubAck, err error) {
 		if errors.Is(err, ErrQueueFull) {
 			g.enqueue(n)
 			return
@@ -196,7 +196,7 @@ func (g *ring) storeAll(batch []newcomer) (refused []newcomer) {
 	var all sync.WaitGroup
 	for i, n := range batch {
 		all.Add(1)
-		g.c.store(n.msg, 1, false, func(ack pubAck, err error) {
+		g.c.store(n.msg, func(ack pubAck, err error) {
 			defer all.Done()
 			if full[i] = errors.Is(err, ErrQueueFull); !full[i] {
 				g.settle(n, ack, err)

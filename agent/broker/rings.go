@@ -22,7 +22,7 @@ type newcomer struct {
 // storeOrMakeRoom stores a message, and in a queue with overflow: ring makes room for it when the queue is full.
 func (c *Client) storeOrMakeRoom(n newcomer, done func(pubAck, error)) {
 	if !evicts(n.queue) {
-		c.store(n.msg, 1, false, done)
+		c.store(n.msg, done)
 		return
 	}
 	n.done = done
