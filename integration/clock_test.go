@@ -65,7 +65,6 @@ func (c *clock) write(d time.Duration) {
 const jumping = `package time
 
 import (
-	"context"
 	"sync/atomic"
 	"syscall"
 )

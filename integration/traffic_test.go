@@ -26,8 +26,9 @@ type traffic struct {
 	keys   int           // tenants; 0 is none
 	every  time.Duration // between two messages
 
-	end  context.CancelFunc
-	done chan struct{}
+	end   context.CancelFunc
+	done  chan struct{}
+	quits chan struct{} // closed when the test is over: what is not stored then never will be
 
 	mu   sync.Mutex
 	told map[string]int // refusals, by code; "no answer" when the agent is away
@@ -43,9 +44,12 @@ func publishTo(t *testing.T, log *history.Log, queue string, keys int, every tim
 func publishAs(t *testing.T, log *history.Log, name, queue string, keys int, every time.Duration, agents ...*member) *traffic {
 	t.Helper()
 	ctx, end := context.WithCancel(context.Background())
-	p := &traffic{t: t, log: log, queue: queue, name: name, agents: agents, keys: keys, every: every, end: end, done: make(chan struct{}), told: map[string]int{}}
+	p := &traffic{t: t, log: log, queue: queue, name: name, agents: agents, keys: keys, every: every, end: end, done: make(chan struct{}), quits: make(chan struct{}), told: map[string]int{}}
 	go p.run(ctx)
-	t.Cleanup(func() { p.stop() })
+	t.Cleanup(func() {
+		close(p.quits)
+		p.stop()
+	})
 	return p
 }
 
@@ -64,7 +68,11 @@ func (p *traffic) run(ctx context.Context) {
 			headers = append(headers, api.HeaderKey, fmt.Sprint("tenant", i%p.keys), api.HeaderPriority, fmt.Sprint(i%3))
 		}
 		for try := 0; !p.publish(p.agents[(i+try)%len(p.agents)], id, headers); try++ {
-			time.Sleep(20 * time.Millisecond)
+			select {
+			case <-time.After(20 * time.Millisecond):
+			case <-p.quits:
+				return
+			}
 		}
 		p.log.Stored(p.queue, id)
 		select {
