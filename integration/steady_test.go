@@ -18,9 +18,11 @@ type steady struct {
 	seen      map[string]bool      // delivered, perhaps before the publish was answered
 	published int
 
-	left      int // low messages that still wait
-	delivered int // of the top level
-	late      int // of these: a pull that began after they were stored did not bring them
+	left      int            // low messages that still wait
+	delivered int            // of the top level
+	late      int            // of these: the first pull that began after they were stored did not bring them
+	behind    map[string]int // those, and how many pulls they have been waiting for
+	latest    int            // the most pulls that any of them was behind
 }
 
 // run works for about this long, or until the backlog comes to its end, and returns low messages per second.
@@ -34,6 +36,9 @@ func (s *steady) run(long time.Duration) float64 {
 		if len(got) == 0 {
 			s.app.t.Fatalf("nothing came although %d messages wait", s.left)
 		}
+		for name := range s.behind {
+			s.behind[name]++
+		}
 		for _, d := range got {
 			if d.Priority != 0 {
 				low, s.left = low+1, s.left-1
@@ -45,8 +50,13 @@ func (s *steady) run(long time.Duration) float64 {
 			s.seen[string(d.Payload())] = true
 			s.mu.Unlock()
 			delete(due, string(d.Payload()))
+			s.latest = max(s.latest, s.behind[string(d.Payload())])
+			delete(s.behind, string(d.Payload()))
 		}
 		s.late += len(due)
+		for name := range due {
+			s.behind[name] = 0
+		}
 		s.app.ack(got...)
 	}
 	return float64(low) / time.Since(began).Seconds()
