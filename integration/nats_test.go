@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -53,15 +54,25 @@ func startNATSWith(t *testing.T, lines string, auth ...nats.Option) *natsServer 
 	return s
 }
 
-// freePort finds a port that stays the same when the server is started again.
+// nextPort is where freePort looks next. It begins at another place in each process.
+var nextPort atomic.Int64
+
+func init() { nextPort.Store(int64(os.Getpid()) * 61) }
+
+// freePort finds a port that stays the same when the server is started again. It gives none twice, and only such as the
+// system does not give to connections: the one who gets it may listen on it later.
 func freePort(t *testing.T) int {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	const first, count = 12_000, 20_000 // below Linux's range for connections, which begins at 32768
+	for range 1000 {
+		port := first + int(nextPort.Add(1)%count)
+		if l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port)); err == nil {
+			l.Close()
+			return port
+		}
 	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
+	t.Fatal("there is no free port")
+	return 0
 }
 
 // start runs the server, again after a kill, on the same port and store.

@@ -251,11 +251,12 @@ func (c *Capsule) Define(def config.Queue) {
 	c.defMu.Lock()
 	defer c.defMu.Unlock()
 	c.defs[def.Name] = def
+	c.box.put(func(k *core, _ time.Time) { k.arrive(def.Name) })
 	c.applyLocked(def)
 }
 
-// Leave stops taking from a queue whose layout is about to change, until [Capsule.Define] says what it is from then on. Pulls
-// wait meanwhile.
+// Leave stops taking from a queue whose layout is about to change, until [Capsule.Define] says what it is from then on, also when
+// a tenure of it begins before that. Pulls wait meanwhile.
 func (c *Capsule) Leave(queue string) {
 	c.box.put(func(k *core, _ time.Time) { k.leave(queue) })
 }

@@ -96,6 +96,7 @@ type core struct {
 	rivals    int                   // the most of them
 	well      int                   // the most of those whose app is not failing
 	controls  map[string]*controls  // by queue
+	left      map[string]bool       // queues whose layout is about to change
 	held      []*lane               // lanes with messages that arrived outside of a round
 	delayed   []*lane               // lanes whose wake-ups wait for their random delays
 	asked     int                   // questions without an answer
@@ -115,7 +116,7 @@ type coreOptions struct {
 
 func newCore(src source, eff effects, o coreOptions) *core {
 	return &core{coreOptions: o, src: src, eff: eff, rng: rand.New(rand.NewPCG(o.seed, 1)), byRef: map[*broker.Lane]*lane{},
-		out: map[string]int{}, back: map[string]int{}, grantees: map[message][]grantee{}, backsOff: map[string]bool{}, handOver: map[string]bool{}, controls: map[string]*controls{}}
+		out: map[string]int{}, back: map[string]int{}, grantees: map[message][]grantee{}, backsOff: map[string]bool{}, handOver: map[string]bool{}, left: map[string]bool{}, controls: map[string]*controls{}}
 }
 
 // ask adds a pull.

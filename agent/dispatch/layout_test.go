@@ -108,6 +108,7 @@ func TestNothingIsTakenWhileTheLayoutChanges(t *testing.T) {
 	if answered || len(w.taken) > 0 {
 		t.Fatalf("answered: %v, taken: %d while the layout changes", answered, len(w.taken))
 	}
+	a.core.arrive("q")
 	a.core.define(definition(after), w.now)
 	w.run(3*time.Second, func() bool { return answered })
 	if len(got) != 3 {
@@ -116,6 +117,7 @@ func TestNothingIsTakenWhileTheLayoutChanges(t *testing.T) {
 
 	// A change that turns out to be none ends it too.
 	a.core.leave("q")
+	a.core.arrive("q")
 	a.core.define(definition(after), w.now)
 	w.publish("q", 0, "k", 0)
 	answered = false
@@ -123,6 +125,32 @@ func TestNothingIsTakenWhileTheLayoutChanges(t *testing.T) {
 	w.run(3*time.Second, func() bool { return answered })
 	if !answered {
 		t.Error("nothing is taken after a change that was none")
+	}
+}
+
+// Who stood by can get the lease in the moment in which the queue stops needing one, because the holder has followed the new
+// definition already. Nothing is taken in that tenure: others take the same messages through the new lanes by then.
+func TestNothingIsTakenInATenureThatBeginsWhileTheLayoutChanges(t *testing.T) {
+	w := newWorld(t, 36)
+	before, after := single(def("q", 1, 0, false, nil)), def("q", 1, 0, false, nil)
+	a := w.agent(4, before)
+	w.run(time.Second, func() bool { return false })
+	a.core.leave("q")
+	for range 3 {
+		w.publish("q", 0, "", 0)
+	}
+	a.hold(before, 9)
+	a.hold(before, 10)
+	a.worker(4, time.Minute, time.Millisecond)
+	w.run(1500*time.Millisecond, func() bool { return false })
+	if len(w.taken) > 0 {
+		t.Fatalf("%d messages were taken in a tenure that began while the layout changed", len(w.taken))
+	}
+	a.core.arrive("q")
+	a.core.define(definition(after), w.now)
+	w.run(3*time.Second, func() bool { return len(w.taken) == 3 })
+	if len(w.taken) != 3 {
+		t.Errorf("%d messages came through the new layout, want 3", len(w.taken))
 	}
 }
 

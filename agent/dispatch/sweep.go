@@ -162,12 +162,17 @@ func (c *core) forgetLanes(q *queue, now time.Time) {
 	}
 }
 
-// leave stops taking from a queue until its next definition is there. What is in hand is handed out yet.
+// leave stops taking from a queue until arrive. What is in hand is handed out yet. A tenure that begins meanwhile gives the
+// queue lanes, but nothing is taken through them: other agents may be there already where this one is going.
 func (c *core) leave(name string) {
+	c.left[name] = true
 	if q := c.queueNamed(name); q != nil {
 		q.leaving = true
 	}
 }
+
+// arrive says that the next definition of the queue is the one for which it was left.
+func (c *core) arrive(name string) { delete(c.left, name) }
 
 // define sets or replaces the definition of a queue.
 func (c *core) define(def Definition, now time.Time) {
@@ -182,10 +187,11 @@ func (c *core) applyChanges(now time.Time) {
 		if old != nil && old.layout == def.Layout && (old.guard == def.Guard || old.sched.SetGuard(def.Guard)) {
 			old.guard = def.Guard
 			c.reweigh(old, def)
-			old.leaving = false
+			old.leaving = c.left[def.Layout.Queue]
 			continue
 		}
 		q := c.newQueue(def)
+		q.leaving = c.left[def.Layout.Queue]
 		c.applyBackOff(q, now)
 		if old == nil {
 			c.insert(q)
