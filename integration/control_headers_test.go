@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/fairlead/fairlead/agent/api"
@@ -49,7 +48,7 @@ func (s *natsServer) controlHeaders(stream string) map[string]string {
 			continue // deleted
 		}
 		for _, name := range []string{"Nats-Msg-Id", "nats-lower", "NATS-UPPER", "Nats-TTL", "Nats-Rollup"} {
-			if v := nats.Header(m.Header)[name]; len(v) > 0 {
+			if v := m.Header[name]; len(v) > 0 {
 				found[string(m.Data)] += name + "=" + v[0] + " "
 			}
 		}
