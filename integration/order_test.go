@@ -252,6 +252,9 @@ func TestTopLevelMessagesNeitherWaitNorSlowTheRest(t *testing.T) {
 	if low.delivered < rounds*16 {
 		t.Errorf("%d messages of the top level were delivered, want about %d", low.delivered, rounds*20)
 	}
+	if empty := int(a.capsule("main").EmptyPulls); low.late > empty {
+		t.Errorf("%d messages of the top level were late, and JetStream said only %d times that a lane was empty", low.late, empty)
+	}
 	if low.late > low.delivered/50 {
 		t.Errorf("%d of %d messages of the top level were not in the first pull that began after they were stored", low.late, low.delivered)
 	}
