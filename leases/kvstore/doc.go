@@ -3,7 +3,7 @@
 // A [Store] is one record of the bucket. Reads go to the stream's leader (a direct read of a replica can be stale), writes
 // are published with the revision that they expect, so that the leader decides. Watches are the bucket's own, which can
 // fall silent when a server dies: whoever uses them polls as well. The watch also hears of the bucket's deletion from the
-// server, where permissions allow that.
+// server, where permissions allow that, and nearly always: a server that is busy can drop this advisory.
 //
 // # Guarantees
 //

@@ -25,7 +25,7 @@ func TestContract(t *testing.T) {
 		return storetest.Rig{
 			Open:     func(key string) leases.Store { return b.Open(key, memory.Faults{}) },
 			Remove:   b.Remove,
-			Drop:     b.Drop,
+			Drop:     func() bool { b.Drop(); return true },
 			Recreate: func() { b.Recreate(memory.FirstRevision + 1_000_000) },
 		}
 	})

@@ -16,9 +16,10 @@ import (
 type Rig struct {
 	// Open returns another client's view of a record.
 	Open func(key string) leases.Store
-	// Remove deletes a record, Drop the whole bucket, and Recreate makes it again, as operators do.
+	// Remove deletes a record, Drop the whole bucket, and Recreate makes it again, as operators do. Drop says whether those
+	// who watch were told: a store may lose that.
 	Remove   func(key string)
-	Drop     func()
+	Drop     func() (told bool)
 	Recreate func()
 }
 
@@ -249,8 +250,15 @@ func watchEnds(t *testing.T, r Rig) {
 	defer cancel()
 	shown, ended := make(chan uint64, 10), make(chan error, 1)
 	go func() { ended <- s.Watch(ctx, func(v leases.Value) { shown <- v.Revision }) }()
-	if got := <-shown; got != one {
-		t.Fatalf("the watch shows %d, want %d", got, one)
+	select {
+	case got := <-shown:
+		if got != one {
+			t.Fatalf("the watch shows %d, want %d", got, one)
+		}
+	case err := <-ended:
+		t.Fatalf("Watch = %v before it has shown anything", err)
+	case <-time.After(patience):
+		t.Fatal("the watch shows nothing")
 	}
 	cancel()
 	select {
@@ -279,18 +287,32 @@ func bucketGone(t *testing.T, r Rig) {
 	s := r.Open("a")
 	one := mustSwap(t, s, "one", 0)
 	ended, shown := make(chan error, 1), make(chan struct{}, 10)
-	ctx := within(t)
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
 	go func() { ended <- s.Watch(ctx, func(leases.Value) { shown <- struct{}{} }) }()
-	<-shown
-	r.Drop()
+	select {
+	case <-shown:
+	case err := <-ended:
+		t.Fatalf("Watch = %v before it has shown anything", err)
+	case <-time.After(patience):
+		t.Fatal("the watch shows nothing")
+	}
+	told := r.Drop()
 	if _, err := s.Read(within(t)); !errors.Is(err, leases.ErrGone) {
 		t.Errorf("Read = %v, want ErrGone", err)
 	}
 	if next, err := s.Swap(within(t), []byte("two"), one); err == nil || errors.Is(err, leases.ErrConflict) {
 		t.Errorf("Swap = %d, %v in a bucket that is gone", next, err)
 	}
-	if err := <-ended; !errors.Is(err, leases.ErrGone) {
-		t.Errorf("Watch = %v, want ErrGone", err)
+	if told {
+		select {
+		case err := <-ended:
+			if !errors.Is(err, leases.ErrGone) {
+				t.Errorf("Watch = %v, want ErrGone", err)
+			}
+		case <-time.After(patience):
+			t.Error("Watch goes on in a bucket that is gone")
+		}
 	}
 	if err := s.Watch(within(t), func(leases.Value) {}); !errors.Is(err, leases.ErrGone) {
 		t.Errorf("Watch = %v, want ErrGone", err)
