@@ -202,9 +202,7 @@ func TestAReturnedMessageComesFirst(t *testing.T) {
 }
 
 // While 50 messages a second arrive at the top, a deep lower level keeps four fifths of its speed, and the first pull that
-// begins after such a message was stored brings it. There is one exception: JetStream may say "no messages" right after it
-// has stored one. What is lower is served then until the lane is asked again, two milliseconds later. It is rare, and a
-// matter of a few pulls.
+// begins after such a message was stored brings it.
 func TestTopLevelMessagesNeitherWaitNorSlowTheRest(t *testing.T) {
 	server := startNATS(t)
 	a := startAgent(t, settings{nats: server.url, yaml: threeLevels})
@@ -244,22 +242,15 @@ func TestTopLevelMessagesNeitherWaitNorSlowTheRest(t *testing.T) {
 		ratios = append(ratios, beside[i]/alone[i])
 	}
 	low.run(50 * time.Millisecond) // the last of the top
-	t.Logf("low level: %.0f/s alone, %.0f/s beside 50/s at the top; %d of the top, %d late, by %d pulls", median(alone), median(beside),
-		low.delivered, low.late, low.latest)
+	t.Logf("low level: %.0f/s alone, %.0f/s beside 50/s at the top; %d of the top", median(alone), median(beside), low.delivered)
 	if ratio := median(ratios); ratio < 0.8 {
 		t.Errorf("the lower level keeps %.2f of its speed, want 0.8 or more", ratio)
 	}
 	if low.delivered < rounds*16 {
 		t.Errorf("%d messages of the top level were delivered, want about %d", low.delivered, rounds*20)
 	}
-	if empty := int(a.capsule("main").EmptyPulls); low.late > empty {
-		t.Errorf("%d messages of the top level were late, and JetStream said only %d times that a lane was empty", low.late, empty)
-	}
-	if low.late > low.delivered/50 {
-		t.Errorf("%d of %d messages of the top level were not in the first pull that began after they were stored", low.late, low.delivered)
-	}
-	if low.latest > 10 || len(low.behind) > 0 {
-		t.Errorf("a message of the top level came %d pulls after the first that began after it was stored, and %d not at all", low.latest, len(low.behind))
+	if low.late > 0 {
+		t.Errorf("%d of %d messages of the top level were not in the first pull that began after they were stored, up to %d pulls late", low.late, low.delivered, low.latest)
 	}
 }
 

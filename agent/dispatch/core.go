@@ -48,6 +48,10 @@ const (
 	recheckAfter = 2 * time.Millisecond
 	// justWoken is how long after a wake-up "no messages" is doubted.
 	justWoken = 20 * time.Millisecond
+	// insistence is how long such a lane's second question may stay open when nobody else can have taken the message.
+	// One that was kept open in vain is the last of its queue for insistenceShare times as long.
+	insistence      = 50 * time.Millisecond
+	insistenceShare = 100
 	// firstRetry is when a lane that had nothing, although the sweep lists messages, is asked again. It doubles each time.
 	firstRetry = 250 * time.Millisecond
 	// retryShare spreads such questions: with n such lanes each is asked every n × retryShare at the most often, at least

@@ -25,8 +25,11 @@
 //
 // A lane is believed to have work when a wake-up for it arrives, when one of its messages was returned, or when a sweep
 // lists it. How many messages it has left is known from its last answer, so that a lane that was emptied is not asked again
-// in vain. A lane that answers with nothing right after a wake-up is asked once more two milliseconds later, while others
-// are served. A capsule that is idle waits a random moment before it asks a lane that was woken, if there are others who
+// in vain. A lane that answers with nothing right after a wake-up is asked again at once: JetStream tells its consumers of a
+// message a moment after it has stored it. Where nobody else can have taken the message, that question stays open until it
+// comes, for 50 ms at most, and the round with it. Where that was in vain (a purge removes messages) nothing of the queue is
+// insisted on for five seconds. Else the lane is asked once more two milliseconds later, while others are
+// served. A capsule that is idle waits a random moment before it asks a lane that was woken, if there are others who
 // heard of it too; as soon as it asks for anything, it believes in all it heard of. A lane that answers with nothing
 // although the sweep lists messages (somebody else has them, or they are backing off) is asked again at growing intervals.
 // Before the first sweep of a queue has ended, nothing is taken from it, or from a queue behind it: what waited before is

@@ -45,6 +45,7 @@ type queue struct {
 	nextSweep  time.Time
 	notSooner  time.Time // what sweeps may cost allows no other before
 	failures   int       // sweeps that failed in a row
+	removes    time.Time // until then, messages that were heard of may have been removed, and are not insisted on
 	sweeps     uint64
 	hearsay    int // lanes of which no sweep told that began since
 	repairing  bool
@@ -85,6 +86,7 @@ type lane struct {
 	current    bool   // of a level that the queue has: merged by sequence with the slot's other one
 	head       uint64 // the sequence of its next message, if that is known
 	taken      uint64 // the highest sequence that was taken from it
+	heard      uint64 // the highest sequence that a wake-up told of
 	looking    bool   // its head is being looked up
 	plan       int    // turns of the round under way
 	hand       []*broker.Message
@@ -92,6 +94,7 @@ type lane struct {
 	woken      time.Time
 	wakes      int  // since it was asked
 	askedAgain bool // at once, after a wake-up
+	insisting  bool // the open question waits for a message that must be there
 	doubted    bool // and once more, a moment later
 	delayed    bool // a wake-up waits for its random delay
 	retry      time.Duration
@@ -192,6 +195,7 @@ func (c *core) wake(q *queue, a broker.Address, note wakeNote, now time.Time) {
 		s.weight, s.known = q.weightOf(s.key, note.weight), true
 	}
 	l.wakes += note.n
+	l.heard = max(l.heard, note.last)
 	l.woken, l.used = now, now
 	l.doubted, l.askedAgain = false, false
 	if l.believed {

@@ -43,6 +43,7 @@ type wakeKey struct {
 type wakeNote struct {
 	weight fairshare.Weight // of the first message: it will be first in line
 	seq    uint64           // of the first message
+	last   uint64           // the highest of all
 	n      int
 }
 
@@ -106,6 +107,7 @@ func (b *mailbox) noteLocked(key wakeKey, weight fairshare.Weight, seq uint64) (
 		b.order = append(b.order, key)
 	}
 	note.n++
+	note.last = max(note.last, seq)
 	b.wakes[key] = note
 	return !ok
 }

@@ -282,7 +282,7 @@ func TestTopLevelDoesNotSlowADeepLowerLevel(t *testing.T) {
 }
 
 // JetStream can say "nothing" for a moment after it stored a message. The urgent one is the next delivery all the same, at
-// every pull size.
+// every pull size and however long the moment is.
 func TestAWrongEmptyAnswerLetsNobodyOvertake(t *testing.T) {
 	for _, pull := range []int{1, 8} {
 		for seed := range uint64(50) {
@@ -296,7 +296,7 @@ func TestAWrongEmptyAnswerLetsNobodyOvertake(t *testing.T) {
 			a.worker(pull, 0, 0)
 			w.run(long, func() bool { return len(w.taken) >= 16 })
 			urgent := w.publish("q", 0, "", 0)
-			w.wrongEmptyOnce = urgent.Seq
+			w.hidden, w.hiddenUntil = urgent.Seq, w.now.Add(time.Duration(w.rng.Int64N(int64(insistence))))
 			from := len(w.taken)
 			w.run(long, func() bool { return len(w.taken) == 101 })
 			for i, d := range w.taken[from:] {
@@ -304,6 +304,48 @@ func TestAWrongEmptyAnswerLetsNobodyOvertake(t *testing.T) {
 				if d.m.Seq == urgent.Seq && i > 2*pull {
 					t.Fatalf("seed %d, pulls of %d: it was overtaken by %d", seed, pull, i)
 				}
+			}
+		}
+	}
+}
+
+// A message that was heard of and is gone holds up what is below it for a trip to the server where others may have taken it,
+// and only once in a while for longer where nobody can have.
+func TestWhatIsGoneHoldsNobodyUp(t *testing.T) {
+	for _, rivals := range []int{0, 1} {
+		for seed := range uint64(50) {
+			w := newWorld(t, seed)
+			w.faults.wrongEmpty = 0
+			for range 100 {
+				w.publish("q", 2, "", 0)
+			}
+			w.events = nil
+			a := w.agent(100, def("q", 3, 0, false, nil))
+			a.core.setRivals(map[string]Rivals{"q": {All: rivals}})
+			a.worker(1, 0, 0)
+			w.run(long, func() bool { return len(w.taken) >= 16 })
+			from, empty := len(w.taken), w.empty
+			const gone = 4
+			for i := range gone {
+				w.publish("q", 0, "", 0)
+				w.lane("q", broker.Address{Class: "p0"}).messages = nil
+				w.run(long, func() bool { return len(w.taken) == from+(i+1)*10 })
+			}
+			waits, last := 0, w.taken[from-1].at
+			for _, d := range w.taken[from:] {
+				switch gap := d.at.Sub(last); {
+				case gap >= 2*insistence:
+					t.Fatalf("seed %d, %d rivals: nothing was delivered for %s", seed, rivals, gap)
+				case gap >= insistence/2:
+					waits++
+				}
+				last = d.at
+			}
+			if waits > max(1-rivals, 0) {
+				t.Fatalf("seed %d, %d rivals: deliveries waited %d times", seed, rivals, waits)
+			}
+			if asked := w.empty - empty; asked < gone || asked > 4*gone {
+				t.Fatalf("seed %d, %d rivals: the lane was asked %d times in vain", seed, rivals, asked)
 			}
 		}
 	}

@@ -152,8 +152,11 @@ func (c *core) answered(a broker.Answer, now time.Time) {
 	if c.askAgain(l, a, now) {
 		return
 	}
+	if l.insisting && len(a.Messages) == 0 && a.Held == 0 && a.Err == nil {
+		l.queue.removes = now.Add(insistenceShare * insistence)
+	}
 	late := l.late
-	l.asked, l.late = 0, false
+	l.asked, l.late, l.insisting = 0, false, false
 	c.asked--
 	l.queue.asked--
 	c.noteSerial(l, a, now)
@@ -188,17 +191,33 @@ func (c *core) answered(a broker.Answer, now time.Time) {
 
 // askAgain repeats, inside the round, a question that was answered with nothing although the lane was just woken: JetStream
 // tells its consumers of a message a moment after it has stored it, and what is less important must not be handed out for
-// that. Once per wake-up; where others were faster it costs this round one more trip to the server.
+// that. Once per wake-up; where others were faster it costs this round one more trip to the server. Where there are no
+// others the message must be there, and the question stays open until JetStream has it.
 func (c *core) askAgain(l *lane, a broker.Answer, now time.Time) bool {
-	if c.round == nil || l.late || a.Err != nil || len(a.Messages) > 0 || a.Held > 0 || l.askedAgain || now.Sub(l.woken) >= justWoken || l.slot.stopped() {
+	if c.round == nil || l.late || a.Err != nil || len(a.Messages) > 0 || a.Held > 0 || l.askedAgain || l.slot.stopped() {
+		return false
+	}
+	patience := l.patience()
+	switch {
+	case c.expects(l, now):
+		l.insisting = true
+		patience = max(patience, insistence)
+	case now.Sub(l.woken) >= justWoken:
 		return false
 	}
 	l.askedAgain = true
 	l.wakes = 0
 	c.emptyPulls++
 	c.lanePulls++
-	c.src.Ask(l.ref, l.asked, l.patience())
+	c.src.Ask(l.ref, l.asked, patience)
 	return true
+}
+
+// expects tells whether a message of the lane that was heard of can only be waiting: it was not taken here, and nobody else
+// takes from the queue. It can still have been removed, as a purge does: a queue in which that has happened is not insisted
+// on for a while.
+func (c *core) expects(l *lane, now time.Time) bool {
+	return l.heard > l.taken && now.After(l.queue.removes) && (l.queue.layout.Single || c.rivalsOf[l.queue.layout.Queue].All == 0)
 }
 
 // put adds messages to those in hand.
@@ -249,6 +268,7 @@ func (c *core) stray(m *broker.Message, ref *broker.Lane, now time.Time) {
 		return
 	}
 	l.put(now, m)
+	l.taken = max(l.taken, m.Seq)
 	c.held = append(c.held, l)
 	c.refresh(l.slot)
 	c.pump(now)

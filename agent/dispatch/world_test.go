@@ -23,8 +23,11 @@ type world struct {
 	events eventHeap
 	n      int
 
-	faults         faults
-	wrongEmptyOnce uint64 // the lane that begins with this message says "nothing" once
+	faults faults
+	// The lane that begins with this message has nothing to give until this time, as JetStream for a moment after it has stored
+	// one.
+	hidden      uint64
+	hiddenUntil time.Time
 	// defaultLevel is where messages go that are published with level -1.
 	defaultLevel int
 	stored       map[string]map[broker.Address]*waiting // queue, then lane
@@ -173,7 +176,7 @@ func (w *world) publish(queue string, level int, key string, weight fairshare.We
 		}
 		w.after(w.delay(), func() {
 			if q := agent.core.queueNamed(queue); q != nil {
-				agent.core.wake(q, a, wakeNote{weight: weight, seq: m.Seq, n: 1}, w.now)
+				agent.core.wake(q, a, wakeNote{weight: weight, seq: m.Seq, last: m.Seq, n: 1}, w.now)
 				agent.core.tick(w.now) // as the capsule does at the end of each turn
 				agent.step()
 			}
@@ -267,10 +270,17 @@ func (a *simAgent) Ask(lane *broker.Lane, n int, patience time.Duration) {
 	}
 	a.open[lane] = true
 	w.pulls++
-	w.after(w.delay(), func() {
+	var came time.Time
+	var arrive func()
+	arrive = func() {
 		answer := broker.Answer{Lane: lane}
 		l := w.lane(lane.Queue(), lane.Address)
 		back := w.delay()
+		hidden := len(l.messages) > 0 && l.messages[0].Seq == w.hidden && w.now.Before(w.hiddenUntil)
+		if waits := min(w.hiddenUntil.Sub(w.now), patience-w.now.Sub(came)); hidden && waits > 0 {
+			w.after(waits, arrive)
+			return
+		}
 		switch p := w.rng.Float64(); {
 		case lane.Layout.Serial() && w.out[laneOf(lane)] != nil:
 			answer.Short = true
@@ -279,10 +289,7 @@ func (a *simAgent) Ask(lane *broker.Lane, n int, patience time.Duration) {
 			}
 		case p < w.faults.err:
 			answer.Err = broker.ErrLaneLost
-		case len(l.messages) > 0 && l.messages[0].Seq == w.wrongEmptyOnce:
-			w.wrongEmptyOnce = 0
-			answer.Short = true
-		case p < w.faults.err+w.faults.wrongEmpty:
+		case hidden, p < w.faults.err+w.faults.wrongEmpty && patience == 0:
 			answer.Short = true
 		default:
 			k := min(n, len(l.messages))
@@ -322,7 +329,8 @@ func (a *simAgent) Ask(lane *broker.Lane, n int, patience time.Duration) {
 			a.core.answered(answer, w.now)
 			a.step()
 		})
-	})
+	}
+	w.after(w.delay(), func() { came = w.now; arrive() })
 }
 
 // Head answers after a round trip.
