@@ -2,7 +2,9 @@ package broker
 
 import (
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 )
 
 // Newcomers of one agent that wait for room are stored in the order in which they came: a place that comes free is for
@@ -49,4 +51,30 @@ func TestRingStoresNewcomersInTheirOrder(t *testing.T) {
 		}
 	}
 	r.wantLeft("d e f")
+}
+
+// However many publish through one agent, it lets others have their turn: they need not wait until it takes a break, or is
+// taken for dead.
+func TestRingSharesItsTurn(t *testing.T) {
+	r := newRig(t, ringOf(3))
+	r.fill(1, 1, 1)
+	var given atomic.Int64
+	r.Bucket().Subscribe(turnPrefix, func(e Entry) {
+		if !e.Deleted && len(e.Value) == 0 {
+			given.Add(1)
+		}
+	})
+	before := given.Load()
+	var flood sync.WaitGroup
+	for range 32 { // so many that somebody waits always
+		flood.Go(func() {
+			for end := time.Now().Add(patience); given.Load() < before+3 && time.Now().Before(end); {
+				r.offer(1, "t0", "m")
+			}
+		})
+	}
+	flood.Wait()
+	if n := given.Load() - before; n < 3 {
+		t.Errorf("the turn was given back %d times", n)
+	}
 }
