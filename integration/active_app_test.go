@@ -62,6 +62,24 @@ func TestAnAppOnAnOrderedQueue(t *testing.T) {
 	equal(t, "message of the command", string(pulled.Payload()), "m4")
 }
 
+// An app that looks in now and then and does not wait finds what there is: nobody holds the lease between two looks, so it is
+// claimed while the app is there.
+func TestAnAppThatOnlyLooksInOnAnOrderedQueue(t *testing.T) {
+	t.Parallel()
+	a := startAgent(t, ordered(startNATS(t), "a", "", ""))
+	a.batch("jobs", notes(2, "m", note{})...)
+	app := a.app("main")
+	for _, want := range []string{"m0", "m1"} {
+		got := app.pull(5, 0)
+		if strings.Join(data(got), " ") != want {
+			t.Fatalf("a pull that does not wait got %v, want %s", data(got), want)
+		}
+		equal(t, "ack", a.say(got[0], api.Settlement{Result: api.Ack}), api.StatusOK)
+		eventually(t, "nobody asks any more, and the lease is let go", patience, func() bool { return a.place().Lease == api.LeaseIdle })
+	}
+	equal(t, "when there is nothing", len(app.pull(5, 0)), 0)
+}
+
 // Two capsules of one agent on the queue are two candidates: the higher one holds the lease, the other stands by, and is
 // there when the app of the first one has gone.
 func TestTwoCapsulesOnAnOrderedQueue(t *testing.T) {

@@ -337,7 +337,11 @@ func (c *Capsule) Pull(ctx context.Context, r Request) ([]*broker.Message, error
 		max: max(r.Max, 1), deadline: time.Now().Add(r.Wait), oneRound: r.Wait <= 0, settled: r.After == nil,
 		answer: func(m []*broker.Message, err error) { answer <- outcome{m, err} },
 	}
-	if !c.box.put(func(k *core, now time.Time) { k.ask(p, now) }) {
+	if !c.box.put(func(k *core, now time.Time) {
+		p.first = p.oneRound && !c.there
+		c.lastPull = now // it can be over at once, and is a pull all the same
+		k.ask(p, now)
+	}) {
 		return nil, ErrStopped
 	}
 	after := r.After

@@ -266,6 +266,9 @@ func (c *core) next() time.Time {
 	} else {
 		for _, p := range c.pulls {
 			at = earlier(at, p.end(c.draining))
+			if p.first {
+				at = earlier(at, p.arrived.Add(claimPatience))
+			}
 		}
 	}
 	for _, q := range c.queues {
@@ -311,6 +314,7 @@ func (c *core) answerPulls(now time.Time) {
 			c.end(p, nil)
 		case p.oneRound && !c.draining:
 			if !c.roundIsComplete(p, now) {
+				p.first = p.first && now.Before(p.arrived.Add(claimPatience))
 				i++
 				continue
 			}
@@ -347,8 +351,14 @@ func (c *core) roundIsComplete(p *pull, now time.Time) bool {
 		if q.leaving {
 			return false // what it has is not known before its new layout is
 		}
-		if q.backsOff || q.controls.paused || c.standsBy(q) {
+		if q.backsOff || q.controls.paused {
 			continue // it looks in its own time, or not at all
+		}
+		if c.claiming(q, p, now) {
+			return false
+		}
+		if c.standsBy(q) {
+			continue
 		}
 		if !p.settled && (c.busy(q) || c.bound(q)) {
 			return false // the settlements that came with the pull may be what it waits for

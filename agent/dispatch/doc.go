@@ -38,7 +38,8 @@
 // # Single active consumers
 //
 // From a queue with a single active consumer a capsule takes only in a tenure, one message at a time; outside of one it
-// skips the queue. A message that is backing off is not overtaken in its lane. When the queue is to be handed over, nothing
+// skips the queue. A pull that does not wait, and is the first for long, stays open for a moment while the lease is claimed
+// because of it. A message that is backing off is not overtaken in its lane. When the queue is to be handed over, nothing
 // more is taken, and [Options].Idle is told when nothing is out.
 //
 // # What operators set

@@ -24,6 +24,7 @@ type pull struct {
 	arrived  time.Time
 	deadline time.Time
 	oneRound bool // Wait was 0
+	first    bool // it does not wait, and no app was there before it: see claiming
 	settled  bool // the settlements that came with it are done
 	ended    bool
 	rounds   int // that it has been through with messages in hand

@@ -17,6 +17,16 @@ const serialPatience = 100 * time.Millisecond
 // another. An empty lane answers only after it, so it is short.
 const orderedPatience = 5 * time.Millisecond
 
+// claimPatience is how long a pull that does not wait stays open for a lease that is being claimed.
+const claimPatience = 500 * time.Millisecond
+
+// claiming tells whether the queue's lease may be about to come. It is wanted only while an app is there, so an app that
+// looks in now and then, and does not wait, would never find it held: the pull that brings the app back waits for the claim.
+// One that comes soon after another does not: by then it is known who holds the lease.
+func (c *core) claiming(q *queue, p *pull, now time.Time) bool {
+	return p.first && q.layout.Single && q.layout.Tenure == nil && now.Before(p.arrived.Add(claimPatience))
+}
+
 // standsBy tells whether the queue is not to be taken from because another has its lease, or is about to get it.
 func (c *core) standsBy(q *queue) bool {
 	return q.layout.Single && (q.layout.Tenure == nil || c.handOver[q.layout.Queue])

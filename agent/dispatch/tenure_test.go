@@ -132,3 +132,39 @@ func TestLaneIsAskedAfterAnOutage(t *testing.T) {
 		t.Errorf("taken %v after it was put off by 10 s", waited)
 	}
 }
+
+// A pull that does not wait, and comes after nobody asked for long, waits for the lease that is claimed because of it: an app
+// that looks in now and then would find it free each time. It does so for a moment only, and only the first one.
+func TestFirstPullThatDoesNotWaitAwaitsTheLease(t *testing.T) {
+	for name, c := range map[string]struct {
+		first, paused bool
+		claimed       time.Duration // after the pull; 0 is never
+		got           int
+		most          time.Duration
+	}{
+		"claimed":                  {first: true, claimed: 20 * time.Millisecond, got: 1, most: 200 * time.Millisecond},
+		"somebody else's":          {first: true, most: claimPatience + 10*time.Millisecond},
+		"not the first":            {claimed: 20 * time.Millisecond, most: time.Millisecond},
+		"the queue is paused":      {first: true, paused: true, most: time.Millisecond},
+		"the claim takes too long": {first: true, claimed: 2 * claimPatience, most: claimPatience + 10*time.Millisecond},
+	} {
+		w := newWorld(t, 62)
+		q := single(def("q", 1, 0, false, nil))
+		a := w.agent(4, q)
+		w.publish("q", 0, "", 0)
+		if c.paused {
+			a.core.pause("q", true, w.now)
+		}
+		w.run(time.Second, func() bool { return false })
+		began, ended, got := w.now, time.Time{}, 0
+		p := &pull{max: 1, deadline: w.now, oneRound: true, settled: true, first: c.first}
+		if c.claimed > 0 {
+			w.after(c.claimed, func() { a.hold(q, 9) })
+		}
+		a.ask(p, func(m []*broker.Message) { got, ended = len(m), w.now })
+		w.run(5*time.Second, func() bool { return !ended.IsZero() })
+		if took := ended.Sub(began); ended.IsZero() || got != c.got || took > c.most {
+			t.Errorf("%s: %d messages after %v, want %d within %v", name, got, took, c.got, c.most)
+		}
+	}
+}
