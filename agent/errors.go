@@ -45,6 +45,9 @@ func fullMessage(queue, reason string) string {
 	if reason == "lower_than_all" {
 		return fmt.Sprintf("queue %s is full (%s), and all that waits there ranks above this message: publish it again when work is done, or at a higher level", queue, reason)
 	}
+	if reason == "max_bytes" {
+		return fmt.Sprintf("queue %s has no room for this message (%s): publish again when work is done, or raise the limit, without which one that is larger by itself never fits", queue, reason)
+	}
 	return fmt.Sprintf("queue %s is full (%s): publish again when work is done, or raise the limit", queue, reason)
 }
 

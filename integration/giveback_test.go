@@ -200,6 +200,38 @@ func TestSettlementsInAPullThatFail(t *testing.T) {
 	}
 }
 
+// A pull waits through an outage of NATS, and so do the settlements in its body: where the slot of the next message depends on
+// them, nothing else would come before the lease of the finished one ends.
+func TestSettlementsInAPullWaitThroughAnOutage(t *testing.T) {
+	t.Parallel()
+	server := startNATS(t)
+	a := startAgent(t, settings{nats: server.url, yaml: `
+queues: [{name: jobs}]
+capsules: [{name: main, queues: [jobs], concurrency: 1}]
+`})
+	a.batch("jobs", notes(2, "m", note{})...)
+	app := a.app("main")
+	got := app.pull(1, patience)
+	server.kill()
+	eventually(t, "the agent notices", patience, func() bool {
+		var s api.AgentStatus
+		a.get("/v1/status", &s)
+		return !s.Broker.Connected
+	})
+	app.ack(got...)
+	next := make(chan []api.Delivery, 1)
+	go func() {
+		all, _ := app.tryPull(1, patience)
+		next <- all
+	}()
+	eventually(t, "the pull waits", patience, func() bool { return a.capsule("main").Pulls == 1 })
+	server.start()
+	second := <-next
+	equal(t, "next", strings.Join(data(second), " "), "m1")
+	equal(t, "settlements that failed", fmt.Sprint(app.failed), "[]")
+	equal(t, "waiting and in flight", a.queue("jobs").Waiting+a.queue("jobs").InFlight, 1)
+}
+
 func TestNackWithADelayAndByBackoff(t *testing.T) {
 	t.Parallel()
 	a := startAgent(t, settings{yaml: `

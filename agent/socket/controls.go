@@ -174,7 +174,7 @@ func readWeight(text []byte) (fairshare.Weight, error) {
 		}
 	}
 	if err != nil {
-		return 0, badRequest(`the body cannot be read (%.100s): send {"weight":3}`, err.Error())
+		return 0, badRequest(`the body cannot be read (%s): send {"weight":3}`, notRead(err))
 	}
 	if v.Weight == nil {
 		return 0, badRequest(`the body has no weight: send {"weight":3}`)

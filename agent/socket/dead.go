@@ -125,7 +125,7 @@ func (x *exchange) readRetry() (*api.DeadRetry, error) {
 	decoder := json.NewDecoder(bytes.NewReader(b.data))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(r); err != nil {
-		return nil, badRequest("the body cannot be read (%.200s): %s", err.Error(), hint)
+		return nil, badRequest("the body cannot be read (%s): %s", notRead(err), hint)
 	}
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
 		return nil, badRequest("something follows the body's object: %s", hint)

@@ -38,7 +38,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		// Also for a body that no handler reads: the HTTP server reads the rest of it, to use the connection again.
 		x.awaitBody()
 	}
-	route, name, err := s.find(r)
+	route, name, err := s.find(r, w.Header())
 	if err != nil {
 		x.fail(err)
 		return

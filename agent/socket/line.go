@@ -24,7 +24,7 @@ func parseLine(q *config.Queue, line []byte, limit int64) (broker.Publication, e
 	d := json.NewDecoder(bytes.NewReader(line))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&m); err != nil {
-		return p, badRequest("the line is not a message: %.200s", strings.TrimPrefix(err.Error(), "json: "))
+		return p, badRequest("the line is not a message: %s", notRead(err))
 	}
 	if rest := bytes.TrimSpace(line[d.InputOffset():]); len(rest) > 0 {
 		return p, badRequest("the line goes on after the message: write one JSON object a line")

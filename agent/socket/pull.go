@@ -101,28 +101,6 @@ func (x *exchange) pull() error {
 	return x.answerPull(h, failed())
 }
 
-// settleBeside begins to settle. What it returns waits for the end, and returns what did not end well.
-func (x *exchange) settleBeside(t *take, list []api.Settlement) func() []api.SettleResult {
-	settled := make(chan struct{})
-	t.request.After = settled
-	var results []api.SettleResult
-	x.work.Go(func() {
-		defer close(settled)
-		// Also for a client that leaves: it has said what became of them.
-		results = x.carryOut(list)
-	})
-	return sync.OnceValue(func() []api.SettleResult {
-		<-settled
-		var bad []api.SettleResult
-		for _, r := range results {
-			if r.Status != api.StatusOK {
-				bad = append(bad, r)
-			}
-		}
-		return bad
-	})
-}
-
 // takeAndHand asks the capsule for messages, and enters them into the book. The lease begins when the answer can be
 // written, so not before the settlements are done. When none of the messages can be handed out or read, it asks again.
 func (x *exchange) takeAndHand(t *take, settled func() []api.SettleResult) (handful, error) {

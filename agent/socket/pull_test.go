@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"reflect"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -410,6 +411,47 @@ func TestKeepAlive(t *testing.T) {
 		}
 		if _, err := io.Copy(io.Discard, res.Body); err != nil || res.Close {
 			t.Fatalf("after %.40q: %v, close %v", q, err, res.Close)
+		}
+	}
+}
+
+// What JetStream did not confirm is settled again as long as the pull waits, and told when it ends without that.
+func TestSettlementsOfAPullAreTriedAgain(t *testing.T) {
+	r := newRig(t)
+	r.add(message(1), message(2))
+	ds := lines(t, r.call("POST", pullPath+"?max=2", ""))
+	var tries atomic.Int32
+	r.finish = func(m *broker.Message) broker.Finish {
+		if m.Seq == 2 || tries.Add(1) > 2 {
+			return broker.Finished
+		}
+		return broker.FinishUnknown
+	}
+	acks := fmt.Sprintf(`[{"token":%q,"result":"ack"},{"token":%q,"result":"ack"}]`, ds[0].Token, ds[1].Token)
+	if a := r.call("POST", pullPath+"?wait=2s", acks); a.StatusCode != 204 || tries.Load() != 3 {
+		t.Errorf("%d %s after %d tries, want 204 after 3", a.StatusCode, a.body, tries.Load())
+	}
+
+	r.finish = func(*broker.Message) broker.Finish { return broker.FinishUnknown }
+	for i, c := range []struct {
+		query string
+		add   bool
+	}{
+		{"?wait=150ms", false}, // it ends with the wait
+		{"", false},
+		{"?wait=1m", true}, // a message is not held back for it
+	} {
+		r.add(message(uint64(10 + i)))
+		d := lines(t, r.call("POST", pullPath, ""))[0]
+		if c.add {
+			r.add(message(4))
+		}
+		began := time.Now()
+		a := r.call("POST", pullPath+c.query, fmt.Sprintf(`[{"token":%q,"result":"ack"}]`, d.Token))
+		first, rest, _ := strings.Cut(a.body, "\n")
+		want := fmt.Sprintf(`{"settle_failed":[{"token":%q,"status":"unavailable"}]}`, d.Token)
+		if a.StatusCode != 200 || first != want || (rest != "") != c.add || time.Since(began) > 10*time.Second {
+			t.Errorf("%q: %d %s after %v", c.query, a.StatusCode, a.body, time.Since(began))
 		}
 	}
 }

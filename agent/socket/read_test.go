@@ -86,6 +86,10 @@ func TestRoutes(t *testing.T) {
 		if !strings.Contains(a.body, c.hint) {
 			t.Errorf("%s %s: %s does not say %q", c.method, c.path, a.body, c.hint)
 		}
+		allow, refused := strings.ReplaceAll(a.Header.Get("Allow"), ", ", " or "), c.code == api.CodeMethodNotAllowed
+		if refused != (allow != "") || refused && c.hint != "use "+allow {
+			t.Errorf("%s %s: Allow is %q", c.method, c.path, a.Header.Get("Allow"))
+		}
 	}
 }
 

@@ -70,8 +70,9 @@ func newTable() []route {
 	return all
 }
 
-// find returns the route of a request, and the name in its path.
-func (s *Server) find(r *http.Request) (*route, string, error) {
+// find returns the route of a request, and the name in its path. For a method that the path does not have it sets the header
+// Allow.
+func (s *Server) find(r *http.Request, h http.Header) (*route, string, error) {
 	parts := strings.Split(r.URL.EscapedPath(), "/")
 	var other []string // methods that the path has
 	var elsewhere bool
@@ -95,6 +96,9 @@ func (s *Server) find(r *http.Request) (*route, string, error) {
 		if !slices.Contains(other, rt.method) {
 			other = append(other, rt.method)
 		}
+	}
+	if len(other) > 0 && !elsewhere {
+		h["Allow"] = []string{strings.Join(other, ", ")}
 	}
 	return nil, "", s.notFound(r, elsewhere, other)
 }

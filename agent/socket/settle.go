@@ -24,7 +24,7 @@ func (x *exchange) settlements() ([]api.Settlement, error) {
 		d := json.NewDecoder(bytes.NewReader(b.data))
 		d.DisallowUnknownFields()
 		if err := d.Decode(&list); err != nil {
-			return nil, badRequest(`the body is not a list of settlements, such as [{"token":"…","result":"ack"}]: %.200s`, err.Error())
+			return nil, badRequest(`the body is not a list of settlements, such as [{"token":"…","result":"ack"}]: %s`, notRead(err))
 		}
 		if rest := bytes.TrimSpace(b.data[d.InputOffset():]); len(rest) > 0 {
 			return nil, badRequest("the body goes on after the list of settlements: send one JSON array")
