@@ -18,6 +18,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/fairlead/fairlead/agent/broker/embedded"
 	"github.com/fairlead/fairlead/config"
 )
 
@@ -54,7 +55,7 @@ type Client struct {
 	log      hclog.Logger
 	seldom   *seldom // for what can happen with every message
 	metrics  *Metrics
-	server   *Server // nil unless embedded
+	server   *embedded.Server // nil unless embedded
 	nc       *nats.Conn
 	js       jetstream.JetStream
 	deletes  *requester
@@ -119,11 +120,11 @@ func Connect(ctx context.Context, o Options) (*Client, error) {
 	}
 	url := strings.Join(o.NATS.URLs, ",")
 	if o.NATS.Embedded != nil {
-		if c.server, err = startServer(*o.NATS.Embedded, o.MaxPayload, o.Logger.Named("nats")); err != nil {
+		if c.server, err = embedded.Start(*o.NATS.Embedded, o.MaxPayload, o.Logger.Named("nats")); err != nil {
 			return nil, err
 		}
 		url = ""
-		opts = append(opts, nats.InProcessServer(inProcess{c.server.ns}))
+		opts = append(opts, nats.InProcessServer(c.server))
 	}
 	if c.nc, err = nats.Connect(url, opts...); err != nil {
 		c.stopServer()

@@ -1,5 +1,8 @@
 // Package broker is Fairlead's side of NATS JetStream: where queues are stored, how messages are taken from them, and
-// how they are finished or given back. Nothing outside this package knows a subject, a stream or a consumer by name.
+// how they are finished or given back. Nothing outside this package and those in its folder knows a subject, a stream or a
+// consumer by name. They are
+//
+//	embedded    the JetStream server inside the agent's process
 //
 // # Queues, lanes, wake-ups
 //

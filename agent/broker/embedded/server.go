@@ -1,4 +1,4 @@
-package broker
+package embedded
 
 import (
 	"errors"
@@ -23,20 +23,16 @@ const (
 	headerRoom = 64 << 10
 )
 
-// Server is a JetStream server inside the agent's process.
+// Server is a JetStream server inside the agent's process. It is safe for several goroutines.
 type Server struct {
 	ns   *server.Server
 	lock *os.File
 }
 
-// StartServer starts an embedded server. It returns when the server takes connections. The store folder is locked, so
-// that two servers never write to one store.
-func StartServer(cfg config.Embedded, log hclog.Logger) (*Server, error) {
-	return startServer(cfg, 0, log)
-}
-
-// startServer is StartServer for queues that allow payloads up to maxPayload bytes.
-func startServer(cfg config.Embedded, maxPayload int64, log hclog.Logger) (*Server, error) {
+// Start starts a server, and returns when it takes connections: within 30 seconds, or it is an error. maxPayload is the largest
+// payload that a queue allows, in bytes; the server takes 8 MiB, and more if that is more. The store folder is made if need be,
+// and locked, so that two servers never write to one store.
+func Start(cfg config.Embedded, maxPayload int64, log hclog.Logger) (*Server, error) {
 	lock, err := lockStore(cfg.StoreDir)
 	if err != nil {
 		return nil, err

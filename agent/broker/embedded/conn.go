@@ -1,20 +1,15 @@
-package broker
+package embedded
 
 import (
 	"net"
 	"sync"
-
-	"github.com/nats-io/nats-server/v2/server"
 )
 
-// inProcess connects nats.go to a server in the same process. The server's own in-process connection is a rendezvous: each
-// write waits for the other side to read it, with nats.go's lock held, so that client and server work in turns. Here a
-// write is put down and taken along with the next ones.
-type inProcess struct{ ns *server.Server }
-
-// InProcessConn implements nats.InProcessConnProvider.
-func (p inProcess) InProcessConn() (net.Conn, error) {
-	conn, err := p.ns.InProcessConn()
+// InProcessConn implements nats.InProcessConnProvider: it connects nats.go to the server without a socket. The server's own
+// in-process connection is a rendezvous: each write waits for the other side to read it, with nats.go's lock held, so that
+// client and server work in turns. Here a write is put down and taken along with the next ones.
+func (s *Server) InProcessConn() (net.Conn, error) {
+	conn, err := s.ns.InProcessConn()
 	if err != nil {
 		return nil, err
 	}
