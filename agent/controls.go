@@ -9,6 +9,7 @@ import (
 
 	"github.com/fairlead/fairlead/agent/api"
 	"github.com/fairlead/fairlead/agent/broker"
+	"github.com/fairlead/fairlead/agent/broker/names"
 	"github.com/fairlead/fairlead/agent/controls"
 	"github.com/fairlead/fairlead/config"
 	"github.com/fairlead/fairlead/fairshare"
@@ -157,7 +158,7 @@ func said(c controls.Control) api.Said { return api.Said{Agent: c.Agent, At: c.A
 // controlError translates why something could not be set.
 func controlError(err error) error {
 	switch {
-	case errors.Is(err, broker.ErrInvalidKey):
+	case errors.Is(err, names.ErrInvalidKey):
 		return &api.Error{Code: api.CodeInvalidKey, Message: err.Error()}
 	case errors.Is(err, controls.ErrInvalid):
 		return &api.Error{Code: api.CodeInvalidWeight, Message: err.Error()}

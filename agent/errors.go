@@ -6,6 +6,7 @@ import (
 
 	"github.com/fairlead/fairlead/agent/api"
 	"github.com/fairlead/fairlead/agent/broker"
+	"github.com/fairlead/fairlead/agent/broker/names"
 )
 
 var (
@@ -27,7 +28,7 @@ func publishError(queue string, err error) error {
 		return nil
 	case errors.As(err, &full):
 		return &api.Error{Code: api.CodeQueueFull, Reason: full.Reason, Message: fullMessage(queue, full.Reason)}
-	case errors.Is(err, broker.ErrInvalidKey):
+	case errors.Is(err, names.ErrInvalidKey):
 		return &api.Error{Code: api.CodeInvalidKey, Message: err.Error()}
 	case errors.Is(err, broker.ErrTooLarge):
 		return &api.Error{Code: api.CodePayloadTooLarge, Message: err.Error() + ": send less, or raise max_payload of the NATS server (of an embedded one: limits.max_payload of the queue)"}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/fairlead/fairlead/agent/api"
 	"github.com/fairlead/fairlead/agent/broker"
+	"github.com/fairlead/fairlead/agent/broker/names"
 	"github.com/fairlead/fairlead/config"
 )
 
@@ -167,7 +168,7 @@ func (e engine) Peek(ctx context.Context, queue string, most int, priority *int,
 		return nil, unknownQueue(queue)
 	}
 	found, err := e.a.client.Peek(ctx, def, broker.Peek{Max: most, Level: priority, Key: key, Skip: e.a.book.Holds})
-	if errors.Is(err, broker.ErrInvalidKey) {
+	if errors.Is(err, names.ErrInvalidKey) {
 		return nil, &api.Error{Code: api.CodeInvalidKey, Message: err.Error()}
 	}
 	if err != nil {

@@ -28,7 +28,7 @@ func (c *Client) CheckAccess(ctx context.Context, queues []config.Queue) []strin
 	}
 	// Without these two there is no answer to anything else.
 	if err := c.trySubscribe(ctx, c.nc.NewInbox()+".*"); err != nil {
-		return []string{"answers of NATS cannot be heard: " + c.why(c.names.inboxPrefix()+".>", err)}
+		return []string{"answers of NATS cannot be heard: " + c.why(c.names.InboxPrefix()+".>", err)}
 	}
 	if problem := c.checkJetStream(ctx); problem != "" {
 		return []string{problem}
@@ -194,7 +194,7 @@ func (c *Client) checkStream(ctx context.Context, group rightsOf, different func
 }
 
 func (c *Client) checkQueue(ctx context.Context, q config.Queue) []string {
-	group := c.names.queueRights(q)
+	group := queueRights(c.names, q)
 	problems, info := c.checkStream(ctx, group, func(have jetstream.StreamConfig) bool {
 		return !sameConfig(have, mergeConfig(have, c.streamConfig(q)))
 	})
@@ -210,7 +210,7 @@ func (c *Client) checkQueue(ctx context.Context, q config.Queue) []string {
 }
 
 func (c *Client) checkDelays(ctx context.Context, q config.Queue) []string {
-	problems, _ := c.checkStream(ctx, c.names.delayRights(q), func(have jetstream.StreamConfig) bool {
+	problems, _ := c.checkStream(ctx, delayRights(c.names, q), func(have jetstream.StreamConfig) bool {
 		_, same := c.mergeDelayStream(have, q)
 		return !same
 	})
@@ -221,7 +221,7 @@ func (c *Client) checkPermits(ctx context.Context, q config.Queue) []string {
 	if NewLayout(q).Cap == 0 {
 		return nil
 	}
-	problems, _ := c.checkStream(ctx, c.names.slotRights(q), func(jetstream.StreamConfig) bool { return false })
+	problems, _ := c.checkStream(ctx, slotRights(c.names, q), func(jetstream.StreamConfig) bool { return false })
 	return problems
 }
 
@@ -230,7 +230,7 @@ func (c *Client) checkDeadStream(ctx context.Context, q config.Queue) []string {
 	if !q.DeadLetters.Enabled {
 		return nil
 	}
-	problems, _ := c.checkStream(ctx, c.names.deadRights(q), func(have jetstream.StreamConfig) bool {
+	problems, _ := c.checkStream(ctx, deadRights(c.names, q), func(have jetstream.StreamConfig) bool {
 		_, same := c.mergeDeadStream(have, q)
 		return !same
 	})
@@ -239,7 +239,7 @@ func (c *Client) checkDeadStream(ctx context.Context, q config.Queue) []string {
 
 func (c *Client) checkBucket(ctx context.Context, queues []config.Queue) []string {
 	leased := slices.ContainsFunc(queues, func(q config.Queue) bool { return q.SingleActiveConsumer })
-	group := c.names.bucketRights(leased)
+	group := bucketRights(c.names, leased)
 	problems, info := c.checkStream(ctx, group, func(jetstream.StreamConfig) bool { return false })
 	if info != nil && info.State.FirstSeq < minFence && info.State.LastSeq < minFence {
 		problems = append(problems, group.owner+": was made by hand: its revisions start too low to serve as fences; delete it and let Fairlead make it")

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/fairlead/fairlead/agent/broker/names"
 )
 
 // attempts keeps, for messages that were returned, how often they were tried and when they may be tried again. The
@@ -86,7 +88,7 @@ func (a *attempts) apply(e Entry) {
 	if e.Deleted || rec.Dead != "" && rec.NotBefore == 0 {
 		return // finished, or about to be
 	}
-	if class, token, ok := splitAddress(rec.Address); ok {
+	if class, token, ok := names.Split(rec.Address); ok {
 		for _, f := range hooks {
 			f(key.queue, class, token, rec.notBefore())
 		}
@@ -227,7 +229,7 @@ func cutReason(s string) string {
 
 // address is where the lane's messages with a key wait, as two subject tokens.
 func (l *Lane) address(key string) string {
-	token, _ := EncodeKey(key)
+	token, _ := names.EncodeKey(key)
 	return l.Class + "." + token
 }
 

@@ -6,12 +6,14 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/fairlead/fairlead/agent/broker/names"
 )
 
 func TestCancel(t *testing.T) {
 	r := newRig(t, nil)
 	h := r.delayed(time.Hour, Publication{Level: -1})
-	for _, bad := range []string{"", "*", ">", "x.y", newHandle(time.Now())} {
+	for _, bad := range []string{"", "*", ">", "x.y", names.NewHandle(time.Now())} {
 		if err := r.CancelDelayed(within(t), r.q.Name, bad); !errors.Is(err, ErrUnknownHandle) || errors.Is(err, ErrDue) {
 			t.Errorf("%q: %v", bad, err)
 		}
@@ -49,7 +51,7 @@ func TestCancelRaces(t *testing.T) {
 	cancelled := make([]bool, n)
 	var all sync.WaitGroup
 	for i, h := range handles {
-		at, _ := parseHandle(h)
+		at, _ := names.ParseHandle(h)
 		all.Go(func() {
 			time.Sleep(time.Until(at) - time.Duration(i%3)*cancelMargin) // some in time, some just about, some too late
 			err := r.CancelDelayed(within(t), r.q.Name, h)
@@ -86,14 +88,14 @@ func TestNotFiring(t *testing.T) {
 	r := newRig(t, nil)
 	h := r.delayed(150*time.Millisecond, Publication{Level: 0})
 	r.due(1)
-	at, _ := parseHandle(h)
-	wantError(t, "one that came", r.notFiring(within(t), r.q.Name, delayed{handle: h, at: at}), ErrDue)
+	at, _ := names.ParseHandle(h)
+	wantError(t, "one that came", r.notFiring(within(t), r.q.Name, names.Delayed{Handle: h, At: at}), ErrDue)
 	later := time.Now().Add(time.Hour)
-	if err := r.notFiring(within(t), r.q.Name, delayed{handle: newHandle(later), at: later}); err != nil {
+	if err := r.notFiring(within(t), r.q.Name, names.Delayed{Handle: names.NewHandle(later), At: later}); err != nil {
 		t.Errorf("one that was deleted in time: %v", err)
 	}
 	begin := time.Now()
-	if err := r.notFiring(within(t), r.q.Name, delayed{handle: newHandle(begin), at: begin}); err != nil || time.Since(begin) < firingLimit {
+	if err := r.notFiring(within(t), r.q.Name, names.Delayed{Handle: names.NewHandle(begin), At: begin}); err != nil || time.Since(begin) < firingLimit {
 		t.Errorf("one that might still come: %v after %v", err, time.Since(begin))
 	}
 }

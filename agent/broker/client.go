@@ -19,6 +19,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/fairlead/fairlead/agent/broker/embedded"
+	"github.com/fairlead/fairlead/agent/broker/names"
 	"github.com/fairlead/fairlead/config"
 )
 
@@ -51,7 +52,7 @@ type Options struct {
 // Client is one agent's connection to NATS: a server elsewhere, or the one embedded in its own process. It reconnects for
 // ever. It is safe for several goroutines.
 type Client struct {
-	names    Names
+	names    names.Names
 	log      hclog.Logger
 	seldom   *seldom // for what can happen with every message
 	metrics  *Metrics
@@ -100,7 +101,7 @@ type Client struct {
 // client all the same. Errors are of the settings: unreadable credentials, a store in use.
 func Connect(ctx context.Context, o Options) (*Client, error) {
 	c := &Client{
-		names:   NewNames(o.NATS.Prefix, o.Bucket),
+		names:   names.New(o.NATS.Prefix, o.Bucket),
 		log:     o.Logger,
 		seldom:  newSeldom(o.Logger),
 		metrics: o.Metrics,
@@ -173,7 +174,7 @@ func newBoot() string {
 func (c *Client) dialOptions(o Options, up chan<- struct{}) ([]nats.Option, error) {
 	opts := []nats.Option{
 		nats.Name("fairlead " + o.Agent),
-		nats.CustomInboxPrefix(c.names.inboxPrefix()),
+		nats.CustomInboxPrefix(c.names.InboxPrefix()),
 		nats.MaxReconnects(-1),
 		nats.RetryOnFailedConnect(true),
 		nats.ReconnectBufSize(-1), // a write while NATS is away is told at once, never kept for later
@@ -323,7 +324,7 @@ func (c *Client) Bucket() *Bucket { return c.bucket }
 func (c *Client) Boot() string { return c.boot }
 
 // Names are the names of what is kept in NATS.
-func (c *Client) Names() Names { return c.names }
+func (c *Client) Names() names.Names { return c.names }
 
 // Close ends the connection and stops the embedded server. What is in flight is given up. It can be called twice.
 func (c *Client) Close() {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/fairlead/fairlead/agent/broker/names"
 	"github.com/fairlead/fairlead/agent/payload"
 	"github.com/fairlead/fairlead/fairshare"
 )
@@ -35,8 +36,8 @@ func (c *Client) deadLetter(m *Message, b Burial) (*nats.Msg, error) {
 	if m.raw == nil {
 		return nil, fmt.Errorf("%w: message %d of %s was not taken from a lane", ErrDeadLetters, m.Seq, m.Queue)
 	}
-	class, _, _ := splitAddress(strings.TrimPrefix(m.raw.Subject, c.names.subjectPrefix(m.Queue)))
-	token, err := EncodeKey(m.Key)
+	class, _, _ := names.Split(strings.TrimPrefix(m.raw.Subject, c.names.SubjectPrefix(m.Queue)))
+	token, err := names.EncodeKey(m.Key)
 	if err != nil {
 		return nil, err
 	}
@@ -50,7 +51,7 @@ func (c *Client) deadLetter(m *Message, b Burial) (*nats.Msg, error) {
 	h["Nats-Expected-Last-Subject-Sequence"] = []string{"0"}
 	h["Nats-Expected-Stream"] = []string{c.names.DeadStream(m.Queue)}
 	letter := &nats.Msg{
-		Subject: c.names.deadPrefix(m.Queue) + class + "." + token + "." + strconv.FormatUint(m.Seq, 10),
+		Subject: c.names.DeadPrefix(m.Queue) + class + "." + token + "." + strconv.FormatUint(m.Seq, 10),
 		Header:  h, Data: m.raw.Data,
 	}
 	record := deadRecord{Reason: b.Reason, Attempts: b.Attempts, Level: m.Level, EnqueuedAt: m.EnqueuedAt.UTC(), Agent: c.agent, Error: b.Error}
@@ -103,20 +104,20 @@ type DeadLetter struct {
 
 // readDead reads a dead letter. ok is false for what somebody else has put on a subject of dead letters.
 func (c *Client) readDead(queue string, s *stored) (d *DeadLetter, ok bool) {
-	rest, ok := strings.CutPrefix(s.Subject, c.names.deadPrefix(queue))
+	rest, ok := strings.CutPrefix(s.Subject, c.names.DeadPrefix(queue))
 	i := strings.LastIndexByte(rest, '.')
 	if !ok || i < 0 {
 		return nil, false
 	}
-	class, token, ok := splitAddress(rest[:i])
+	class, token, ok := names.Split(rest[:i])
 	if !ok {
 		return nil, false
 	}
-	level, ok := classLevel(class)
+	level, ok := names.ClassLevel(class)
 	if !ok {
 		return nil, false
 	}
-	key, ok := DecodeKey(token)
+	key, ok := names.DecodeKey(token)
 	if !ok {
 		return nil, false
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/fairlead/fairlead/agent/broker/names"
 	"github.com/fairlead/fairlead/config"
 )
 
@@ -30,9 +31,9 @@ func (c *Client) RetryDeadLetter(ctx context.Context, q config.Queue, d *DeadLet
 	class := d.class
 	switch {
 	case level != nil:
-		class = Class(*level)
+		class = names.Class(*level)
 	case q.DeadLetters.RetryPriority != nil:
-		class = Class(*q.DeadLetters.RetryPriority)
+		class = names.Class(*q.DeadLetters.RetryPriority)
 	}
 	h := make(nats.Header, len(d.header)+1)
 	for name, values := range d.header {
@@ -41,7 +42,7 @@ func (c *Client) RetryDeadLetter(ctx context.Context, q config.Queue, d *DeadLet
 		}
 	}
 	h[headerMsgID] = []string{retryMark + strconv.FormatUint(d.Seq, 10)}
-	m := &nats.Msg{Subject: c.names.subjectPrefix(q.Name) + class + "." + d.token, Header: h, Data: d.raw}
+	m := &nats.Msg{Subject: c.names.SubjectPrefix(q.Name) + class + "." + d.token, Header: h, Data: d.raw}
 	if int64(m.Size()) > c.MaxPayload() {
 		return Receipt{}, fmt.Errorf("%w (%d bytes with headers, of %d)", ErrTooLarge, m.Size(), c.MaxPayload())
 	}
@@ -65,7 +66,7 @@ func (c *Client) RetryDeadLetter(ctx context.Context, q config.Queue, d *DeadLet
 	case <-ctx.Done():
 		return Receipt{}, fmt.Errorf("%w: %w", ErrOutcomeUnknown, ctx.Err())
 	}
-	served, _ := classLevel(class)
+	served, _ := names.ClassLevel(class)
 	if served < 0 {
 		served = q.DefaultPriority
 	}

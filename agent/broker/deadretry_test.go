@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fairlead/fairlead/agent/broker/names"
 	"github.com/fairlead/fairlead/config"
 )
 
@@ -294,7 +295,7 @@ func TestARetryIsANewMessage(t *testing.T) {
 	r := newDeadRig(t, nil)
 	a := r.asker()
 	seq := r.raw("p0.a", "x", headerExpires, time.Now().Add(300*time.Millisecond).Format(time.RFC3339Nano),
-		headerDelayed, newHandle(time.Now()), "Fairlead-Weight", "3", "x-up", "1")
+		headerDelayed, names.NewHandle(time.Now()), "Fairlead-Weight", "3", "x-up", "1")
 	m := a.take(a.at(0, "a"), 1)[0]
 	if f, err := r.bury(m, Burial{DeadRejected, 1, ""}); f != Finished || err != nil {
 		t.Fatal(f, err)

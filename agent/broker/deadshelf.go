@@ -78,7 +78,7 @@ func (c *Client) DeadLetters(ctx context.Context, queue string, most int) ([]*De
 // DeadLetter returns one dead letter with its payload, by the sequence that the message had in its queue. Errors wrap
 // [ErrNoDeadLetter] or [ErrUnavailable].
 func (c *Client) DeadLetter(ctx context.Context, queue string, seq uint64) (*DeadLetter, error) {
-	filter := c.names.deadPrefix(queue) + "*.*." + strconv.FormatUint(seq, 10)
+	filter := c.names.DeadPrefix(queue) + "*.*." + strconv.FormatUint(seq, 10)
 	s, err := c.read(ctx, c.names.DeadStream(queue), look{Seq: 1, Filter: filter})
 	if errors.Is(err, ErrStreamMissing) {
 		s, err = nil, nil
@@ -98,7 +98,7 @@ func (c *Client) DeadLetter(ctx context.Context, queue string, seq uint64) (*Dea
 // behind it. Positions begin at 0 and are of use only here. It is nil when there are no more.
 func (c *Client) NextDeadLetter(ctx context.Context, queue string, at uint64) (d *DeadLetter, next uint64, err error) {
 	for at = max(at, 1); ; {
-		s, err := c.read(ctx, c.names.DeadStream(queue), look{Seq: at, Filter: c.names.deadPrefix(queue) + ">"})
+		s, err := c.read(ctx, c.names.DeadStream(queue), look{Seq: at, Filter: c.names.DeadPrefix(queue) + ">"})
 		if errors.Is(err, ErrStreamMissing) {
 			return nil, at, nil
 		}

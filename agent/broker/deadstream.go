@@ -28,7 +28,7 @@ func (c *Client) deadStreamConfig(q config.Queue) jetstream.StreamConfig {
 	cfg := jetstream.StreamConfig{
 		Name:         c.names.DeadStream(q.Name),
 		Description:  "Fairlead dead letters of queue " + q.Name,
-		Subjects:     []string{c.names.deadPrefix(q.Name) + ">"},
+		Subjects:     []string{c.names.DeadPrefix(q.Name) + ">"},
 		Retention:    jetstream.LimitsPolicy,
 		Replicas:     max(q.Storage.Replicas, 1),
 		Discard:      jetstream.DiscardNew,

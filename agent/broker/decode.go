@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"github.com/nats-io/nats.go"
+
+	"github.com/fairlead/fairlead/agent/broker/names"
 )
 
 // decode makes a Message of what a lane delivered. It never fails: whatever a raw publisher wrote, the message is
@@ -33,12 +35,12 @@ func (c *Client) decode(lane *Lane, m *nats.Msg, meta *nats.MsgMetadata) *Messag
 		own:        &both.hold,
 	}
 	if !lane.Layout.Keyed {
-		rest := strings.TrimPrefix(m.Subject, c.names.subjectPrefix(lane.Layout.Queue))
-		if _, token, ok := splitAddress(rest); ok {
-			msg.Key, _ = DecodeKey(token) // an unusable key is no key
+		rest := strings.TrimPrefix(m.Subject, c.names.SubjectPrefix(lane.Layout.Queue))
+		if _, token, ok := names.Split(rest); ok {
+			msg.Key, _ = names.DecodeKey(token) // an unusable key is no key
 		}
 	}
-	if level, _ := classLevel(lane.Class); level >= lane.Layout.Levels && meta.NumDelivered == 1 {
+	if level, _ := names.ClassLevel(lane.Class); level >= lane.Layout.Levels && meta.NumDelivered == 1 {
 		c.metrics.UnknownLevels.Add(1)
 	}
 	if !msg.setHeaders(m.Header) {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/fairlead/fairlead/agent/broker/names"
 	"github.com/fairlead/fairlead/config"
 )
 
@@ -27,16 +28,16 @@ var ErrNoDelays = fmt.Errorf("%w: the queue has no stream for delayed messages",
 // delay makes of a message for the queue one that waits among the delayed ones, and returns its handle. What is in it stays
 // as it is: when its time has come, JetStream stores it again on the subject of due messages, without its id.
 func (c *Client) delay(m *nats.Msg, queue string, at time.Time) (handle string) {
-	class, token, _ := splitAddress(strings.TrimPrefix(m.Subject, c.names.subjectPrefix(queue)))
-	d := delayed{class: class, token: token, handle: newHandle(at)}
-	prefix := c.names.delayPrefix(queue)
-	m.Subject = prefix + d.subject()
-	d.due = true
-	m.Header[headerTarget] = []string{prefix + d.subject()}
+	class, token, _ := names.Split(strings.TrimPrefix(m.Subject, c.names.SubjectPrefix(queue)))
+	d := names.Delayed{Class: class, Token: token, Handle: names.NewHandle(at)}
+	prefix := c.names.DelayPrefix(queue)
+	m.Subject = prefix + d.Subject()
+	d.Due = true
+	m.Header[headerTarget] = []string{prefix + d.Subject()}
 	// By hand: nats.go cuts off what is below a second, and the message would be early.
 	m.Header[headerSchedule] = []string{"@at " + at.UTC().Format(time.RFC3339Nano)}
 	delete(m.Header, headerTTL) // the schedule itself must not go before its time
-	return d.handle
+	return d.Handle
 }
 
 // storeDelayed stores a delayed message, for which a receipt was prepared. That of a duplicate is about the first one; it has
@@ -56,8 +57,8 @@ func (c *Client) storeDelayed(m *nats.Msg, q config.Queue, r Receipt, done func(
 			c.metrics.Duplicates.Add(1)
 			c.lookUp(c.names.DelayStream(q.Name), look{Seq: ack.Sequence}, func(subject string, _ uint64, _ error) {
 				r.Duplicate, r.Delayed = true, ""
-				if d, ok := parseDelayed(strings.TrimPrefix(subject, c.names.delayPrefix(q.Name))); ok {
-					r.Delayed, r.Level = d.handle, NewLayout(q).levelOf(d.class)
+				if d, ok := names.ParseDelayed(strings.TrimPrefix(subject, c.names.DelayPrefix(q.Name))); ok {
+					r.Delayed, r.Level = d.Handle, NewLayout(q).levelOf(d.Class)
 				}
 				done(r, nil)
 			})
@@ -96,12 +97,12 @@ func (c *Client) lookUp(stream string, l look, done func(subject string, seq uin
 // died after it had moved it has left it there. Whoever finds it there later knows from this that it was not finished, and
 // so that its copy, if there is one, is still in the queue.
 func (c *Client) clearDelayed(queue, handle string, done func(error)) {
-	if _, ok := parseHandle(handle); !ok {
+	if _, ok := names.ParseHandle(handle); !ok {
 		done(nil) // of a raw publisher: nothing can have this handle
 		return
 	}
 	stream := c.names.DelayStream(queue)
-	filter := c.names.delayPrefix(queue) + dueToken + ".*.*." + handle
+	filter := c.names.DelayPrefix(queue) + names.DueToken + ".*.*." + handle
 	c.lookUp(stream, look{Seq: 1, Filter: filter}, func(_ string, seq uint64, err error) {
 		if err != nil || seq == 0 {
 			done(err)

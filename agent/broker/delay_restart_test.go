@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fairlead/fairlead/agent/broker/names"
 	"github.com/fairlead/fairlead/config"
 )
 
@@ -59,12 +60,12 @@ func TestDelaysWithoutTheirStream(t *testing.T) {
 	wantError(t, "publish", err, ErrNoDelays)
 	_, err = r.Delayed(within(t), r.layout(), 10)
 	wantError(t, "list", err, ErrStreamMissing)
-	wantError(t, "cancel", r.CancelDelayed(within(t), "orders", newHandle(time.Now().Add(time.Hour))), ErrStreamMissing)
+	wantError(t, "cancel", r.CancelDelayed(within(t), "orders", names.NewHandle(time.Now().Add(time.Hour))), ErrStreamMissing)
 	if counts, err := r.DelayedCounts(within(t), r.layout()); err != nil || len(counts) != 3 {
 		t.Errorf("%v, %v", counts, err)
 	}
 	// A message of before is finished all the same.
-	r.raw("p0.a", "x", headerDelayed, newHandle(time.Now()))
+	r.raw("p0.a", "x", headerDelayed, names.NewHandle(time.Now()))
 	a := r.asker()
 	if f := r.finished(a.take(a.at(0, "a"), 1)[0]); f != Finished {
 		t.Error(f)

@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/fairlead/fairlead/agent/broker/names"
 	"github.com/fairlead/fairlead/config"
 )
 
@@ -45,7 +46,7 @@ func (r *rig) delayed(after time.Duration, p Publication) string {
 func (r *rig) due(n int) {
 	r.t.Helper()
 	until(r.t, fmt.Sprintf("%d messages are due", n), func() bool {
-		all, _, err := r.delayedUnder(within(r.t), r.q.Name, dueToken+".>")
+		all, _, err := r.delayedUnder(within(r.t), r.q.Name, names.DueToken+".>")
 		return err == nil && len(all) == n
 	})
 }
@@ -224,7 +225,7 @@ func (r *rig) halfMove() {
 	}
 	m := &mover{c: r.Client, queue: r.q.Name}
 	d := m.read(r.q, due)[0]
-	to := &nats.Msg{Subject: r.names.subjectPrefix(r.q.Name) + d.class + "." + d.token, Header: d.header, Data: d.msg.Data()}
+	to := &nats.Msg{Subject: r.names.SubjectPrefix(r.q.Name) + d.Class + "." + d.Token, Header: d.header, Data: d.msg.Data()}
 	if _, err := r.storeAndWait(within(r.t), to); err != nil {
 		r.t.Fatal(err)
 	}
@@ -366,7 +367,7 @@ func TestATooLargeMessageHoldsUpNobody(t *testing.T) {
 func TestARawDueMessage(t *testing.T) {
 	r := newRig(t, arrivalOrder)
 	for _, subject := range []string{"due.p0.a.x", "due.p00.a.y", "due.z"} {
-		m := &nats.Msg{Subject: r.names.delayPrefix("orders") + subject, Data: []byte(subject)}
+		m := &nats.Msg{Subject: r.names.DelayPrefix("orders") + subject, Data: []byte(subject)}
 		if _, err := r.js.PublishMsg(within(t), m); err != nil {
 			t.Fatal(err)
 		}

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/fairlead/fairlead/agent/broker/names"
 )
 
 const (
@@ -59,18 +61,18 @@ func (c *Client) Delayed(ctx context.Context, layout Layout, most int) (DelayedL
 		return DelayedList{}, err
 	}
 	list := DelayedList{Total: uint64(len(all)), Messages: []Delayed{}}
-	slices.SortFunc(all, func(a, b delayed) int { return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.handle, b.handle)) })
+	slices.SortFunc(all, func(a, b names.Delayed) int { return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.Handle, b.Handle)) })
 	for _, d := range all[:min(len(all), max(most, 1), delayedMost)] {
-		m, err := c.read(ctx, stream, look{Seq: 1, Filter: c.names.delayPrefix(layout.Queue) + d.subject()})
+		m, err := c.read(ctx, stream, look{Seq: 1, Filter: c.names.DelayPrefix(layout.Queue) + d.Subject()})
 		if err != nil {
 			return DelayedList{}, err
 		}
 		if m == nil {
 			continue // it came, or was cancelled, meanwhile
 		}
-		key, _ := DecodeKey(d.token)
+		key, _ := names.DecodeKey(d.Token)
 		list.Messages = append(list.Messages, Delayed{
-			Handle: d.handle, At: d.at, Due: d.due, Level: layout.levelOf(d.class), Key: key, ID: m.Header.Get(headerID), Size: len(m.Data),
+			Handle: d.Handle, At: d.At, Due: d.Due, Level: layout.levelOf(d.Class), Key: key, ID: m.Header.Get(headerID), Size: len(m.Data),
 			Stored: m.Time, Expires: expiryOf(m.Header.Get(headerExpires)),
 		})
 	}
@@ -85,14 +87,14 @@ func (c *Client) DelayedCounts(ctx context.Context, layout Layout) ([]uint64, er
 		return counts, nil // then there are none
 	}
 	for _, d := range all {
-		counts[layout.levelOf(d.class)]++
+		counts[layout.levelOf(d.Class)]++
 	}
 	return counts, err
 }
 
 // levelOf is the level at which messages with a level token are served.
 func (l Layout) levelOf(class string) int {
-	level, _ := classLevel(class)
+	level, _ := names.ClassLevel(class)
 	if level < 0 {
 		return l.Default
 	}
@@ -100,15 +102,15 @@ func (l Layout) levelOf(class string) int {
 }
 
 // delayedUnder returns the delayed messages of a queue whose subjects match a filter, in any order, and the server's time.
-func (c *Client) delayedUnder(ctx context.Context, queue, filter string) ([]delayed, time.Time, error) {
-	prefix := c.names.delayPrefix(queue)
+func (c *Client) delayedUnder(ctx context.Context, queue, filter string) ([]names.Delayed, time.Time, error) {
+	prefix := c.names.DelayPrefix(queue)
 	info, err := c.subjectsUnder(ctx, c.names.DelayStream(queue), prefix+filter)
 	if err != nil {
 		return nil, time.Time{}, err
 	}
-	all := make([]delayed, 0, len(info.State.Subjects))
+	all := make([]names.Delayed, 0, len(info.State.Subjects))
 	for subject := range info.State.Subjects {
-		if d, ok := parseDelayed(strings.TrimPrefix(subject, prefix)); ok {
+		if d, ok := names.ParseDelayed(strings.TrimPrefix(subject, prefix)); ok {
 			all = append(all, d)
 		}
 	}
@@ -120,7 +122,7 @@ func (c *Client) delayedUnder(ctx context.Context, queue, filter string) ([]dela
 // of a second before. Other errors wrap [ErrStreamMissing] or [ErrUnavailable], and after [ErrOutcomeUnknown] it may be gone:
 // ask again. Of several who cancel a message, one gets nil.
 func (c *Client) CancelDelayed(ctx context.Context, queue, handle string) error {
-	if _, ok := parseHandle(handle); !ok {
+	if _, ok := names.ParseHandle(handle); !ok {
 		return ErrUnknownHandle
 	}
 	found, now, err := c.delayedUnder(ctx, queue, "*.*.*."+handle)
@@ -130,11 +132,11 @@ func (c *Client) CancelDelayed(ctx context.Context, queue, handle string) error 
 	switch {
 	case len(found) == 0:
 		return ErrUnknownHandle
-	case len(found) > 1 || found[0].due || found[0].at.Sub(now) < cancelMargin:
+	case len(found) > 1 || found[0].Due || found[0].At.Sub(now) < cancelMargin:
 		return ErrDue
 	}
 	stream := c.names.DelayStream(queue)
-	m, err := c.read(ctx, stream, look{Seq: 1, Filter: c.names.delayPrefix(queue) + found[0].subject()})
+	m, err := c.read(ctx, stream, look{Seq: 1, Filter: c.names.DelayPrefix(queue) + found[0].Subject()})
 	if err != nil {
 		return err
 	}
@@ -163,15 +165,15 @@ func (c *Client) CancelDelayed(ctx context.Context, queue, handle string) error 
 
 // notFiring makes sure that a delayed message that was deleted is not on its way to its queue all the same: that it was
 // deleted before its time, by the clock that decides, or else that it does not turn up.
-func (c *Client) notFiring(ctx context.Context, queue string, d delayed) error {
+func (c *Client) notFiring(ctx context.Context, queue string, d names.Delayed) error {
 	for begin := time.Now(); ; {
-		found, now, err := c.delayedUnder(ctx, queue, "*.*.*."+d.handle)
+		found, now, err := c.delayedUnder(ctx, queue, "*.*.*."+d.Handle)
 		switch {
 		case err != nil:
 			return fmt.Errorf("%w: %w", ErrOutcomeUnknown, err)
 		case len(found) > 0:
 			return ErrDue
-		case now.Before(d.at), time.Since(begin) > firingLimit:
+		case now.Before(d.At), time.Since(begin) > firingLimit:
 			return nil
 		}
 		select {

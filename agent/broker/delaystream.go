@@ -8,6 +8,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/fairlead/fairlead/agent/broker/names"
 	"github.com/fairlead/fairlead/config"
 )
 
@@ -37,7 +38,7 @@ func (c *Client) delayStreamConfig(q config.Queue) jetstream.StreamConfig {
 	cfg := jetstream.StreamConfig{
 		Name:              c.names.DelayStream(q.Name),
 		Description:       "Fairlead delayed messages of queue " + q.Name,
-		Subjects:          []string{c.names.delayPrefix(q.Name) + ">"},
+		Subjects:          []string{c.names.DelayPrefix(q.Name) + ">"},
 		Retention:         jetstream.LimitsPolicy,
 		Replicas:          max(q.Storage.Replicas, 1),
 		Duplicates:        q.DedupWindow,
@@ -70,12 +71,12 @@ func (c *Client) mergeDelayStream(have jetstream.StreamConfig, q config.Queue) (
 // keeps it, and nothing but an operator removes it. One that was removed begins with the oldest due message again.
 func (c *Client) ensureMover(ctx context.Context, queue string) (jetstream.Consumer, error) {
 	stream := c.names.DelayStream(queue)
-	name := c.names.prefix + moverName
+	name := c.names.Prefix() + moverName
 	consumer, err := c.js.CreateOrUpdateConsumer(ctx, stream, jetstream.ConsumerConfig{
 		Name:          name,
 		Durable:       name,
 		Description:   "Fairlead movers of delayed messages",
-		FilterSubject: c.names.delayPrefix(queue) + dueToken + ".>",
+		FilterSubject: c.names.DelayPrefix(queue) + names.DueToken + ".>",
 		DeliverPolicy: jetstream.DeliverAllPolicy,
 		AckPolicy:     jetstream.AckExplicitPolicy,
 		AckWait:       moverAckWait,

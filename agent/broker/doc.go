@@ -2,6 +2,7 @@
 // how they are finished or given back. Nothing outside this package and those in its folder knows a subject, a stream or a
 // consumer by name. They are
 //
+//	names       what streams and subjects are called, and how a key becomes a token
 //	embedded    the JetStream server inside the agent's process
 //
 // # Queues, lanes, wake-ups
@@ -101,7 +102,7 @@
 //   - Every question to a lane gets exactly one answer, also when the connection breaks or the lane is lost.
 //   - A message that arrives for a question that was given up is reported or returned, never dropped.
 //   - No byte of a key changes a subject's number of tokens, a filter or a consumer's name: keys are encoded reversibly
-//     and injectively ([EncodeKey]).
+//     and injectively ([names.EncodeKey]).
 //   - What was taken in a tenure that is over is neither finished nor returned, and leaves no record.
 //   - A returned message is not delivered before its not-before time, also when its lane was made again or the server
 //     restarted, as long as the bucket is there.

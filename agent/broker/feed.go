@@ -97,7 +97,7 @@ func (c *Client) NewFeed(sink func(Answer), stray func(*Message)) (*Feed, error)
 }
 
 // Lane returns the lane at an address of a layout.
-func (f *Feed) Lane(layout Layout, a Address) *Lane { return f.c.names.lane(layout, a) }
+func (f *Feed) Lane(layout Layout, a Address) *Lane { return newLane(f.c.names, layout, a) }
 
 // Ask asks a lane for up to n messages. Exactly one answer follows. The lane must have no question open.
 //

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+
+	"github.com/fairlead/fairlead/agent/broker/names"
 )
 
 // What it costs an agent to ask for the delete that finishes a message and to hear of it. Nobody deletes: the answer comes
@@ -38,7 +40,7 @@ func BenchmarkDeletion(b *testing.B) {
 // What it costs to take a message out of what a lane delivered.
 func BenchmarkTake(b *testing.B) {
 	r := newRig(b, arrivalOrder)
-	lane := r.names.lane(r.layout(), Address{Level: 0, Class: Class(0)})
+	lane := newLane(r.names, r.layout(), Address{Level: 0, Class: names.Class(0)})
 	raw := &nats.Msg{Subject: lane.filters[0], Reply: "$JS.ACK.FL_Q_orders.lane.1.17.17.1700000000000000000.5", Data: make([]byte, 256)}
 	meta := &nats.MsgMetadata{NumDelivered: 1, Timestamp: time.Unix(1_700_000_000, 0)}
 	b.ReportAllocs()

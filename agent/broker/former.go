@@ -56,7 +56,7 @@ func (c *Client) formerLanes(ctx context.Context, layout Layout, stream string) 
 			return former{}, err
 		}
 		for _, info := range page.Consumers {
-			if !c.names.isLane(info.Name) || strings.HasPrefix(info.Name, c.names.lanePrefix(layout)) {
+			if !isLane(c.names, info.Name) || strings.HasPrefix(info.Name, layout.lanePrefix(c.names)) {
 				continue
 			}
 			sum.lanes++

@@ -4,6 +4,8 @@ import (
 	"context"
 	"slices"
 	"time"
+
+	"github.com/fairlead/fairlead/agent/broker/names"
 )
 
 // spot is where a message is stored. Whether it waits there, is in somebody's hands or is backing off is for its lane to say.
@@ -69,9 +71,9 @@ type want struct {
 func newHunt(g grounds, layout Layout, marks *marks, strange []string) *hunt {
 	h := &hunt{grounds: g, marks: marks, layout: layout, levels: make([][]string, layout.Levels), heads: map[string]spot{}, sure: map[Address]uint64{}}
 	for level := range h.levels {
-		h.levels[level] = []string{Class(level)}
+		h.levels[level] = []string{names.Class(level)}
 	}
-	h.levels[layout.Default] = append(h.levels[layout.Default], defaultClass)
+	h.levels[layout.Default] = append(h.levels[layout.Default], names.NoPriority)
 	h.levels[layout.Levels-1] = append(h.levels[layout.Levels-1], strange...)
 	return h
 }
@@ -146,7 +148,7 @@ func (h *hunt) ofSubject(ctx context.Context, w want) (victims []*Message, left 
 // open looks at the first messages of a level. The lowest level is looked at alone, since it is likely to have what is
 // needed; all others at once.
 func (h *hunt) open(ctx context.Context, level, highest int) error {
-	if _, ok := h.heads[Class(level)]; ok {
+	if _, ok := h.heads[names.Class(level)]; ok {
 		return nil
 	}
 	if level == h.layout.Levels-1 {

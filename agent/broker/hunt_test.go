@@ -7,6 +7,8 @@ import (
 	"math/rand/v2"
 	"testing"
 	"time"
+
+	"github.com/fairlead/fairlead/agent/broker/names"
 )
 
 // state is what a message of the model is doing.
@@ -139,9 +141,9 @@ func (w *woods) live(rng *rand.Rand) {
 	switch op := rng.IntN(10); {
 	case op < 4:
 		level := rng.IntN(w.layout.Levels+2) - 1 // one that has none, and one that the queue does not have
-		class, key := defaultClass, fmt.Sprint("t", rng.IntN(3))
+		class, key := names.NoPriority, fmt.Sprint("t", rng.IntN(3))
 		if level >= 0 {
-			class = Class(level)
+			class = names.Class(level)
 		}
 		w.seq += 1 + uint64(rng.IntN(2))
 		p := &prey{spot: spot{seq: w.seq, class: class}, key: key, state: unseen}
@@ -211,7 +213,7 @@ func (w *woods) hunt(rng *rand.Rand) error {
 		before[p.seq] = p.state
 	}
 	newcomer, need := rng.IntN(w.layout.Levels), 1+rng.IntN(3)
-	h := newHunt(w, w.layout, w.marks, []string{Class(w.layout.Levels)})
+	h := newHunt(w, w.layout, w.marks, []string{names.Class(w.layout.Levels)})
 	victims, err := h.choose(context.Background(), want{missing: missing{messages: int64(need)}, level: newcomer, size: func(*Message) int64 { return 0 }})
 	taken := map[uint64]bool{}
 	for _, m := range append(append([]*Message(nil), victims...), h.taken...) {

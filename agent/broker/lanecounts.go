@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/fairlead/fairlead/agent/broker/names"
 )
 
 // statsPages bounds how many pages of lane consumers one call reads. A page holds 256.
@@ -88,7 +90,7 @@ func (c *Client) laneCounts(ctx context.Context, layout Layout) (counts []laneCo
 			return nil, false, fmt.Errorf("broker: lanes of %s: %w", layout.Queue, err)
 		}
 		for _, info := range list.Consumers {
-			if a, fence, ok := c.names.laneAddress(layout, info.Name); ok {
+			if a, fence, ok := layout.laneAddress(c.names, info.Name); ok {
 				counts = append(counts, laneCount{a, info.Pending, info.Again, info.Delivered.Consumer, fence})
 			}
 		}
@@ -115,12 +117,12 @@ func newest(counts []laneCount) []laneCount {
 
 // laneAddress is the address of the lane whose consumer has this name, and the fence of its tenure. ok is false for names
 // that are not a lane's, or another layout's.
-func (n Names) laneAddress(layout Layout, name string) (a Address, fence uint64, ok bool) {
-	rest, ok := strings.CutPrefix(name, n.lanePrefix(layout))
+func (l Layout) laneAddress(n names.Names, name string) (a Address, fence uint64, ok bool) {
+	rest, ok := strings.CutPrefix(name, l.lanePrefix(n))
 	if !ok {
 		return Address{}, 0, false
 	}
-	if layout.Single {
+	if l.Single {
 		var tenure string
 		if tenure, rest, ok = strings.Cut(rest, "-"); !ok {
 			return Address{}, 0, false
@@ -130,12 +132,12 @@ func (n Names) laneAddress(layout Layout, name string) (a Address, fence uint64,
 			return Address{}, 0, false
 		}
 	}
-	token := unkeyedToken
-	if layout.Keyed {
+	token := names.Unkeyed
+	if l.Keyed {
 		if rest, token, ok = strings.Cut(rest, "-"); !ok {
 			return Address{}, 0, false
 		}
 	}
-	a, ok = layout.Address(rest, token)
+	a, ok = l.Address(rest, token)
 	return a, fence, ok
 }

@@ -35,7 +35,7 @@ func (c *Client) laneReports(ctx context.Context, layout Layout, want func(fence
 	}
 	var reports []laneReport
 	for _, name := range names {
-		if a, fence, ok := c.names.laneAddress(layout, name); ok && want(fence) {
+		if a, fence, ok := layout.laneAddress(c.names, name); ok && want(fence) {
 			reports = append(reports, laneReport{name: name, address: a, fence: fence})
 		}
 	}

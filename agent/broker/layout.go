@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/fairlead/fairlead/agent/broker/names"
 	"github.com/fairlead/fairlead/config"
 )
 
@@ -75,34 +76,34 @@ type Address struct {
 // lowest one, from a lane of its own: its messages are older than the change that removed the level. ok is false for
 // tokens that are not canonical; such messages are repaired, see [Client.Repair].
 func (l Layout) Address(classToken, keyToken string) (a Address, ok bool) {
-	level, ok := classLevel(classToken)
+	level, ok := names.ClassLevel(classToken)
 	if !ok {
 		return Address{}, false
 	}
 	key := ""
 	if l.Keyed {
 		// Without fair share a lane reads all keys of its level, whatever they look like.
-		if key, ok = DecodeKey(keyToken); !ok {
+		if key, ok = names.DecodeKey(keyToken); !ok {
 			return Address{}, false
 		}
 	}
 	if level >= 0 {
-		return Address{Class: Class(level), Level: min(level, l.Levels-1), Key: key}, true
+		return Address{Class: names.Class(level), Level: min(level, l.Levels-1), Key: key}, true
 	}
 	if l.merged() {
-		return Address{Class: Class(l.Default), Level: l.Default, Key: key}, true
+		return Address{Class: names.Class(l.Default), Level: l.Default, Key: key}, true
 	}
-	return Address{Class: defaultClass, Level: l.Default, Key: key}, true
+	return Address{Class: names.NoPriority, Level: l.Default, Key: key}, true
 }
 
 // AddressOf returns where a message that is published with this level (-1: none) and key will wait.
 func (l Layout) AddressOf(level int, key string) Address {
-	a := Address{Class: Class(l.Default), Level: l.Default}
+	a := Address{Class: names.Class(l.Default), Level: l.Default}
 	switch {
 	case level >= 0:
-		a = Address{Class: Class(level), Level: min(level, l.Levels-1)}
+		a = Address{Class: names.Class(level), Level: min(level, l.Levels-1)}
 	case !l.merged():
-		a.Class = NoPriority
+		a.Class = names.NoPriority
 	}
 	if l.Keyed {
 		a.Key = key
@@ -130,26 +131,26 @@ func (l *Lane) Queue() string { return l.Layout.Queue }
 // Name is the consumer's name: the same in every agent.
 func (l *Lane) Name() string { return l.name }
 
-// lanePrefix begins the names of a layout's lanes, those of all tenures.
-func (n Names) lanePrefix(layout Layout) string { return n.prefix + "-" + layout.hash + "-" }
+// lanePrefix begins the names of the layout's lanes, those of all tenures.
+func (l Layout) lanePrefix(n names.Names) string { return n.Prefix() + "-" + l.hash + "-" }
 
 // isLane tells whether a consumer of a queue's stream is a lane of any layout.
-func (n Names) isLane(consumer string) bool { return strings.HasPrefix(consumer, n.prefix+"-") }
+func isLane(n names.Names, consumer string) bool { return strings.HasPrefix(consumer, n.Prefix()+"-") }
 
-// lane describes the lane at an address.
-func (n Names) lane(layout Layout, a Address) *Lane {
+// newLane describes the lane at an address.
+func newLane(n names.Names, layout Layout, a Address) *Lane {
 	token := "*"
-	name := n.lanePrefix(layout) + layout.Tenure.token() + a.Class
+	name := layout.lanePrefix(n) + layout.Tenure.token() + a.Class
 	if layout.Keyed {
 		// The key came out of a canonical subject, so it encodes.
-		token, _ = EncodeKey(a.Key)
+		token, _ = names.EncodeKey(a.Key)
 		name += "-" + token
 	}
-	prefix := n.subjectPrefix(layout.Queue)
+	prefix := n.SubjectPrefix(layout.Queue)
 	l := &Lane{Address: a, Layout: layout, stream: n.Stream(layout.Queue), name: name}
 	l.filters = []string{prefix + a.Class + "." + token}
-	if layout.merged() && a.Class == Class(layout.Default) {
-		l.filters = append(l.filters, prefix+defaultClass+"."+token)
+	if layout.merged() && a.Class == names.Class(layout.Default) {
+		l.filters = append(l.filters, prefix+names.NoPriority+"."+token)
 	}
 	l.next = "$JS.API.CONSUMER.MSG.NEXT." + l.stream + "." + l.name
 	l.remove = deletePrefix + l.stream

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/fairlead/fairlead/agent/broker/names"
 	"github.com/fairlead/fairlead/config"
 	"github.com/fairlead/fairlead/fairshare"
 )
@@ -44,16 +45,8 @@ func TestAddress(t *testing.T) {
 	}
 }
 
-func TestSplitAddress(t *testing.T) {
-	for rest, want := range map[string]bool{"p0.a": true, "p0": false, "p0.a.b": false, "": false} {
-		if _, _, ok := splitAddress(rest); ok != want {
-			t.Errorf("%q: %t", rest, ok)
-		}
-	}
-}
-
 func TestLanesOfALayout(t *testing.T) {
-	n := NewNames("fl", "fairlead")
+	n := names.New("fl", "fairlead")
 	layout := NewLayout(definition(nil))
 	for _, tt := range []struct {
 		a       Address
@@ -64,24 +57,24 @@ func TestLanesOfALayout(t *testing.T) {
 		{Address{"d", 1, ""}, []string{"fl.q.orders.d._"}},
 		{Address{"p7", 2, "x"}, []string{"fl.q.orders.p7.x"}},
 	} {
-		lane := n.lane(layout, tt.a)
+		lane := newLane(n, layout, tt.a)
 		if !slices.Equal(lane.filters, tt.filters) {
 			t.Errorf("%+v reads %q, want %q", tt.a, lane.filters, tt.filters)
 		}
-		if a, _, ok := n.laneAddress(layout, lane.Name()); !ok || a != tt.a {
+		if a, _, ok := layout.laneAddress(n, lane.Name()); !ok || a != tt.a {
 			t.Errorf("the lane %s is at %+v, %t, want %+v", lane.Name(), a, ok, tt.a)
 		}
 	}
-	if lane := n.lane(NewLayout(definition(arrivalOrder)), Address{"p1", 1, ""}); !slices.Equal(lane.filters, []string{"fl.q.orders.p1.*", "fl.q.orders.d.*"}) {
+	if lane := newLane(n, NewLayout(definition(arrivalOrder)), Address{"p1", 1, ""}); !slices.Equal(lane.filters, []string{"fl.q.orders.p1.*", "fl.q.orders.d.*"}) {
 		t.Errorf("without fair share the default level reads %q", lane.filters)
 	}
 }
 
 // Two layouts never share a lane; what does not shape lanes does not change their names.
 func TestLaneNames(t *testing.T) {
-	n := NewNames("fl", "fairlead")
+	n := names.New("fl", "fairlead")
 	name := func(change func(*config.Queue)) string {
-		return n.lane(NewLayout(definition(change)), Address{"p0", 0, ""}).Name()
+		return newLane(n, NewLayout(definition(change)), Address{"p0", 0, ""}).Name()
 	}
 	base := name(nil)
 	if limited := name(func(q *config.Queue) { q.Limits.MaxMessages = 5; q.Retry.MaxAttempts = 9 }); limited != base {

@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/fairlead/fairlead/agent/broker/names"
 	"github.com/fairlead/fairlead/config"
 )
 
@@ -26,7 +27,7 @@ const (
 
 // dueMessage is a message that is being moved.
 type dueMessage struct {
-	delayed
+	names.Delayed
 	msg    jetstream.Msg
 	seq    uint64 // in the stream of delayed messages
 	tries  uint64 // how often it was given to a mover
@@ -49,8 +50,8 @@ func (m *mover) move(ctx context.Context, def config.Queue, msgs []jetstream.Msg
 		expires := expiryOf(d.header.Get(headerExpires))
 		switch {
 		case d.msg == nil: // moved before
-		case d.at.After(now): // by this clock; the server's is ahead
-			_ = d.msg.NakWithDelay(d.at.Sub(now) + time.Millisecond)
+		case d.At.After(now): // by this clock; the server's is ahead
+			_ = d.msg.NakWithDelay(d.At.Sub(now) + time.Millisecond)
 		case !expires.IsZero() && !now.Before(expires):
 			b.dropExpired(def, d)
 		case now.Sub(begin) > moveLimit: // somebody else is about to get it
@@ -69,7 +70,7 @@ func (m *mover) move(ctx context.Context, def config.Queue, msgs []jetstream.Msg
 
 // read finds out what messages are. What no agent has put there is moved too: its sequence serves as its handle.
 func (m *mover) read(def config.Queue, msgs []jetstream.Msg) []dueMessage {
-	prefix := m.c.names.delayPrefix(m.queue)
+	prefix := m.c.names.DelayPrefix(m.queue)
 	due := make([]dueMessage, 0, len(msgs))
 	for _, msg := range msgs {
 		meta, err := msg.Metadata()
@@ -79,9 +80,9 @@ func (m *mover) read(def config.Queue, msgs []jetstream.Msg) []dueMessage {
 		d := dueMessage{msg: msg, seq: meta.Sequence.Stream, tries: meta.NumDelivered, since: meta.Timestamp}
 		rest := strings.TrimPrefix(msg.Subject(), prefix)
 		var ok bool
-		if d.delayed, ok = parseDelayed(rest); !ok {
-			class, token, _ := canonical(def.Levels, strings.TrimPrefix(rest, dueToken+"."), false)
-			d.delayed = delayed{due: true, class: class, token: token, handle: strconv.FormatUint(d.seq, 10)}
+		if d.Delayed, ok = names.ParseDelayed(rest); !ok {
+			class, token, _ := canonical(def.Levels, strings.TrimPrefix(rest, names.DueToken+"."), false)
+			d.Delayed = names.Delayed{Due: true, Class: class, Token: token, Handle: strconv.FormatUint(d.seq, 10)}
 		}
 		d.header = make(nats.Header, len(msg.Headers())+3)
 		for name, values := range msg.Headers() {
@@ -89,9 +90,9 @@ func (m *mover) read(def config.Queue, msgs []jetstream.Msg) []dueMessage {
 				d.header[name] = values
 			}
 		}
-		d.header[headerMsgID] = []string{delayedMark + d.handle}
+		d.header[headerMsgID] = []string{delayedMark + d.Handle}
 		if ok {
-			d.header[headerDelayed] = []string{d.handle}
+			d.header[headerDelayed] = []string{d.Handle}
 		}
 		due = append(due, d)
 	}
@@ -119,7 +120,7 @@ func (m *mover) skipMoved(ctx context.Context, def config.Queue, due []dueMessag
 		if !d.doubtful(def, now) {
 			continue
 		}
-		if m.copies.handles[d.handle] {
+		if m.copies.handles[d.Handle] {
 			m.c.drop(stream, d.seq, 1, func(Finish) {}) // if that fails, the next time
 			d.msg = nil
 			continue
@@ -154,7 +155,7 @@ type moves struct {
 
 func (b *moves) dropExpired(def config.Queue, d *dueMessage) {
 	level := def.DefaultPriority
-	if n, ok := classLevel(d.class); ok && n >= 0 {
+	if n, ok := names.ClassLevel(d.Class); ok && n >= 0 {
 		level = min(n, def.Levels-1)
 	}
 	b.open.Add(1)
@@ -169,14 +170,14 @@ func (b *moves) dropExpired(def config.Queue, d *dueMessage) {
 // store stores the copy of d, and then deletes the original.
 func (b *moves) store(def config.Queue, d *dueMessage) {
 	c := b.m.c
-	to := &nats.Msg{Subject: c.names.subjectPrefix(def.Name) + d.class + "." + d.token, Header: d.header, Data: d.msg.Data()}
+	to := &nats.Msg{Subject: c.names.SubjectPrefix(def.Name) + d.Class + "." + d.Token, Header: d.header, Data: d.msg.Data()}
 	if int64(to.Size()) > c.MaxPayload() {
-		c.seldom.warn("a delayed message is larger than the server takes; it waits", "queue", def.Name, "handle", d.handle)
+		c.seldom.warn("a delayed message is larger than the server takes; it waits", "queue", def.Name, "handle", d.Handle)
 		_ = d.msg.NakWithDelay(largePause)
 		return
 	}
 	b.open.Add(1)
-	c.storeOrMakeRoom(newcomer{queue: def, level: NewLayout(def).levelOf(d.class), msg: to}, func(ack pubAck, err error) {
+	c.storeOrMakeRoom(newcomer{queue: def, level: NewLayout(def).levelOf(d.Class), msg: to}, func(ack pubAck, err error) {
 		if err != nil {
 			b.failed(d, err)
 			b.open.Done()
@@ -204,7 +205,7 @@ func (b *moves) failed(d *dueMessage, err error) {
 		return
 	}
 	if errors.Is(err, ErrTooLarge) { // nor does this
-		b.m.c.seldom.warn("a delayed message is larger than its queue's stream takes; it waits", "queue", b.m.queue, "handle", d.handle, "error", err)
+		b.m.c.seldom.warn("a delayed message is larger than its queue's stream takes; it waits", "queue", b.m.queue, "handle", d.Handle, "error", err)
 		_ = d.msg.NakWithDelay(largePause)
 		return
 	}

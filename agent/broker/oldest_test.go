@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/fairlead/fairlead/agent/broker/names"
 )
 
 func TestOldest(t *testing.T) {
@@ -26,7 +28,7 @@ func TestOldest(t *testing.T) {
 	if ages["a"] < ages["a.*"] || ages["a.*"] < ages["raw"] || ages["raw"] < 50*time.Minute {
 		t.Errorf("ages %v: a's oldest is its first, at whatever level", ages)
 	}
-	if _, err := r.Oldest(within(t), r.q.Name, []string{strings.Repeat("x", 500)}, later); !errors.Is(err, ErrInvalidKey) {
+	if _, err := r.Oldest(within(t), r.q.Name, []string{strings.Repeat("x", 500)}, later); !errors.Is(err, names.ErrInvalidKey) {
 		t.Errorf("an impossible key: %v", err)
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+
+	"github.com/fairlead/fairlead/agent/broker/names"
 )
 
 // JetStream stores a delayed message again when its time has come, and tries that once: when it is refused at that moment, because
@@ -50,12 +52,12 @@ func (m *mover) lookForOverdue(ctx context.Context) {
 
 // bringOverdue makes due what should have been due for so long, by the server's clock, and returns how many that were.
 func (m *mover) bringOverdue(ctx context.Context, late time.Duration) (brought int, err error) {
-	all, now, err := m.c.delayedUnder(ctx, m.queue, scheduledToken+".>")
+	all, now, err := m.c.delayedUnder(ctx, m.queue, names.ScheduledToken+".>")
 	if err != nil {
 		return 0, err
 	}
-	all = slices.DeleteFunc(all, func(d delayed) bool { return now.Sub(d.at) < late })
-	slices.SortFunc(all, func(a, b delayed) int { return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.handle, b.handle)) })
+	all = slices.DeleteFunc(all, func(d names.Delayed) bool { return now.Sub(d.At) < late })
+	slices.SortFunc(all, func(a, b names.Delayed) int { return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.Handle, b.Handle)) })
 	for _, d := range all[:min(len(all), overdueMost)] {
 		done, err := m.bring(ctx, d)
 		if err != nil {
@@ -71,9 +73,9 @@ func (m *mover) bringOverdue(ctx context.Context, late time.Duration) (brought i
 // bring stores one message on the subject of due ones, where there must be none yet, and then deletes it where it waited. Should the
 // agent stop in between, or JetStream be a moment late after all, then it becomes due twice: the copy in the queue has an id
 // that is made of the handle, so that a second one is refused.
-func (m *mover) bring(ctx context.Context, d delayed) (done bool, err error) {
-	c, stream, prefix := m.c, m.c.names.DelayStream(m.queue), m.c.names.delayPrefix(m.queue)
-	s, err := c.read(ctx, stream, look{Seq: 1, Filter: prefix + d.subject()})
+func (m *mover) bring(ctx context.Context, d names.Delayed) (done bool, err error) {
+	c, stream, prefix := m.c, m.c.names.DelayStream(m.queue), m.c.names.DelayPrefix(m.queue)
+	s, err := c.read(ctx, stream, look{Seq: 1, Filter: prefix + d.Subject()})
 	if err != nil || s == nil {
 		return false, err // JetStream, or another agent, was faster
 	}
@@ -83,10 +85,10 @@ func (m *mover) bring(ctx context.Context, d delayed) (done bool, err error) {
 			h[name] = values
 		}
 	}
-	h[headerMsgID] = []string{delayedMark + d.handle}
+	h[headerMsgID] = []string{delayedMark + d.Handle}
 	h["Nats-Expected-Last-Subject-Sequence"] = []string{"0"}
-	d.due = true
-	_, err = c.storeAndWait(ctx, &nats.Msg{Subject: prefix + d.subject(), Header: h, Data: s.Data})
+	d.Due = true
+	_, err = c.storeAndWait(ctx, &nats.Msg{Subject: prefix + d.Subject(), Header: h, Data: s.Data})
 	if errors.Is(err, ErrConflict) {
 		return false, nil // it is due already, or about to be
 	}

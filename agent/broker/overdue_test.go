@@ -9,6 +9,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/fairlead/fairlead/agent/broker/names"
 	"github.com/fairlead/fairlead/config"
 )
 
@@ -43,7 +44,7 @@ func TestADelayedMessageThatFellDueInAFullStore(t *testing.T) {
 		return err != nil
 	}
 	until(t, "the store is full", full)
-	at, _ := parseHandle(handle)
+	at, _ := names.ParseHandle(handle)
 	time.Sleep(time.Until(at) + time.Second) // until JetStream has tried
 	m := &mover{c: r.Client, queue: r.q.Name, log: r.seldom}
 	if n, err := m.bringOverdue(within(t), 0); n != 0 || !errors.Is(err, ErrStoreFull) || !errors.Is(err, ErrUnavailable) {
@@ -53,7 +54,7 @@ func TestADelayedMessageThatFellDueInAFullStore(t *testing.T) {
 		t.Fatal(err)
 	}
 	time.Sleep(time.Second) // JetStream had another chance
-	stuck, _, err := r.delayedUnder(within(t), r.q.Name, scheduledToken+".>")
+	stuck, _, err := r.delayedUnder(within(t), r.q.Name, names.ScheduledToken+".>")
 	if err != nil || len(stuck) != 1 {
 		t.Fatalf("this server brings it by itself: %v, %v", stuck, err)
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/fairlead/fairlead/agent/broker/names"
 	"github.com/fairlead/fairlead/agent/payload"
 	"github.com/fairlead/fairlead/config"
 	"github.com/fairlead/fairlead/fairshare"
@@ -54,12 +55,12 @@ type Peeked struct {
 // are not canonical are not shown until they were repaired, and expired ones never. It costs a read per message that is
 // returned or skipped, and 1 for each level that a message could have, at most 101; it stops early after passing over 1,000
 // messages in hand or expired, or with
-// 64 MiB of payloads. It blocks until it is done or ctx ends. Errors wrap [ErrInvalidKey], [ErrStreamMissing] or [ErrUnavailable].
+// 64 MiB of payloads. It blocks until it is done or ctx ends. Errors wrap [names.ErrInvalidKey], [ErrStreamMissing] or [ErrUnavailable].
 func (c *Client) Peek(ctx context.Context, q config.Queue, p Peek) ([]Peeked, error) {
 	token := "*"
 	if p.Key != nil {
 		var err error
-		if token, err = EncodeKey(*p.Key); err != nil {
+		if token, err = names.EncodeKey(*p.Key); err != nil {
 			return nil, err
 		}
 	}
@@ -94,7 +95,7 @@ func (w *peeker) level(ctx context.Context, level int, token string) error {
 	if w.full() {
 		return nil
 	}
-	prefix := w.c.names.subjectPrefix(w.queue.Name)
+	prefix := w.c.names.SubjectPrefix(w.queue.Name)
 	stream := w.c.names.Stream(w.queue.Name)
 	var heads []*head
 	for _, class := range classesOf(w.queue, level) {
@@ -121,13 +122,13 @@ func (w *peeker) level(ctx context.Context, level int, token string) error {
 
 // classesOf returns the class tokens of the messages that are served at a level.
 func classesOf(q config.Queue, level int) []string {
-	classes := []string{Class(level)}
+	classes := []string{names.Class(level)}
 	if level == q.DefaultPriority {
-		classes = append(classes, defaultClass)
+		classes = append(classes, names.NoPriority)
 	}
 	if level == q.Levels-1 {
-		for gone := q.Levels; gone < MaxLevels; gone++ {
-			classes = append(classes, Class(gone))
+		for gone := q.Levels; gone < names.MaxLevels; gone++ {
+			classes = append(classes, names.Class(gone))
 		}
 	}
 	return classes
@@ -165,8 +166,8 @@ func (w *peeker) take(level int, s *stored) {
 		return
 	}
 	key := ""
-	if _, token, ok := splitAddress(strings.TrimPrefix(s.Subject, w.c.names.subjectPrefix(w.queue.Name))); ok {
-		key, _ = DecodeKey(token) // unusable: it will be served as unkeyed
+	if _, token, ok := names.Split(strings.TrimPrefix(s.Subject, w.c.names.SubjectPrefix(w.queue.Name))); ok {
+		key, _ = names.DecodeKey(token) // unusable: it will be served as unkeyed
 	}
 	m := Message{Data: s.Data}
 	m.setHeaders(s.Header)

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fairlead/fairlead/agent/broker/names"
 	"github.com/fairlead/fairlead/config"
 )
 
@@ -94,7 +95,7 @@ func TestPeekedMessage(t *testing.T) {
 		t.Errorf("tried %d times, %q, not before %v, want %v", m.Attempts, m.LastError, m.NotBefore, at)
 	}
 	bad := strings.Repeat("x", 200)
-	if _, err := r.Peek(within(t), r.q, Peek{Key: &bad}); !errors.Is(err, ErrInvalidKey) {
+	if _, err := r.Peek(within(t), r.q, Peek{Key: &bad}); !errors.Is(err, names.ErrInvalidKey) {
 		t.Errorf("a key that cannot be: %v", err)
 	}
 	other := definition(func(q *config.Queue) { q.Name = "missing" })

@@ -7,6 +7,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/fairlead/fairlead/agent/broker/names"
 	"github.com/fairlead/fairlead/config"
 )
 
@@ -98,10 +99,10 @@ func hear(subject, may string) right { return right{dir: Subscribe, subject: sub
 func (r right) tried() string { return cmp.Or(r.try, r.subject) }
 
 // queueRights are those of the stream of a queue itself.
-func (n Names) queueRights(q config.Queue) rightsOf {
+func queueRights(n names.Names, q config.Queue) rightsOf {
 	stream := n.Stream(q.Name)
 	r := rightsOf{owner: "queue " + q.Name, stream: stream, list: []right{
-		store(n.subjectPrefix(q.Name), defaultClass+"."+unkeyedToken, "publish"),
+		store(n.SubjectPrefix(q.Name), names.NoPriority+"."+names.Unkeyed, "publish"),
 		consumerCall("CREATE", stream, "make lane consumers"),
 		consumerCall("DELETE", stream, "remove lane consumers"),
 		apiCall("CONSUMER.LIST", stream, "list lane consumers"),
@@ -110,7 +111,7 @@ func (n Names) queueRights(q config.Queue) rightsOf {
 		apiCall("STREAM.MSG.DELETE", stream, "finish messages"),
 		apiCall("STREAM.MSG.GET", stream, "look at messages"),
 		{subject: "$JS.API.DIRECT.GET." + stream, may: "find the oldest message", body: refused},
-		{dir: Subscribe, subject: n.wakePrefix(q.Name) + ">", may: "listen for wake-ups", try: n.wakePrefix(q.Name) + "*.*"},
+		{dir: Subscribe, subject: n.WakePrefix(q.Name) + ">", may: "listen for wake-ups", try: n.WakePrefix(q.Name) + "*.*"},
 	}}
 	if NewLayout(q).Serial() {
 		r.list = append(r.list, apiCall("CONSUMER.NAMES", stream, "list names of lane consumers"),
@@ -120,11 +121,11 @@ func (n Names) queueRights(q config.Queue) rightsOf {
 }
 
 // delayRights are those of the stream of a queue's delayed messages.
-func (n Names) delayRights(q config.Queue) rightsOf {
+func delayRights(n names.Names, q config.Queue) rightsOf {
 	stream := n.DelayStream(q.Name)
-	scheduled := delayed{class: defaultClass, token: unkeyedToken, handle: checkName}
+	scheduled := names.Delayed{Class: names.NoPriority, Token: names.Unkeyed, Handle: checkName}
 	return rightsOf{owner: "queue " + q.Name, stream: stream, list: []right{
-		store(n.delayPrefix(q.Name), scheduled.subject(), "publish delayed messages"),
+		store(n.DelayPrefix(q.Name), scheduled.Subject(), "publish delayed messages"),
 		consumerCall("CREATE", stream, "make the consumer of due messages"),
 		consumerCall("MSG.NEXT", stream, "take due messages"),
 		settle(stream, "put due messages back"),
@@ -134,11 +135,11 @@ func (n Names) delayRights(q config.Queue) rightsOf {
 }
 
 // slotRights are those of the permits of a queue with a cap per key, or with ordered keys.
-func (n Names) slotRights(q config.Queue) rightsOf {
-	stream, free := n.Slots(q.Name), n.prefix+".free."+q.Name
-	nobodys := n.slotPrefix(q.Name) + unkeyedToken + ".0." + checkName
+func slotRights(n names.Names, q config.Queue) rightsOf {
+	stream, free := n.Slots(q.Name), n.Free(q.Name)
+	nobodys := n.SlotPrefix(q.Name) + names.Unkeyed + ".0." + checkName
 	return rightsOf{owner: "queue " + q.Name, stream: stream, list: []right{
-		store(n.slotPrefix(q.Name), unkeyedToken+".0."+checkName, "claim permits"),
+		store(n.SlotPrefix(q.Name), names.Unkeyed+".0."+checkName, "claim permits"),
 		{subject: free, may: "tell of permits that came free", silent: true},
 		{subject: free + ".*", may: "tell of a key's permits that came free", try: free + "." + checkName, silent: true},
 		apiCall("STREAM.MSG.GET", stream, "look at permits"),
@@ -146,15 +147,15 @@ func (n Names) slotRights(q config.Queue) rightsOf {
 		{subject: "$JS.API.STREAM.PURGE." + stream, may: "remove permits of agents that are gone", body: `{"filter":"` + nobodys + `"}`},
 		hear(free, "hear of permits that came free"),
 		hear(free+".*", "hear of a key's permits that came free"),
-		hear(n.beatPrefix(q.Name)+"*", "hear of other holders of permits"),
+		hear(n.BeatPrefix(q.Name)+"*", "hear of other holders of permits"),
 	}}
 }
 
 // deadRights are those of the stream of a queue's dead letters.
-func (n Names) deadRights(q config.Queue) rightsOf {
+func deadRights(n names.Names, q config.Queue) rightsOf {
 	stream := n.DeadStream(q.Name)
 	return rightsOf{owner: "dead letters of queue " + q.Name, stream: stream, list: []right{
-		store(n.deadPrefix(q.Name), defaultClass+"."+unkeyedToken+".0", "be stored"),
+		store(n.DeadPrefix(q.Name), names.NoPriority+"."+names.Unkeyed+".0", "be stored"),
 		consumerCall("CREATE", stream, "be listed"),
 		consumerCall("DELETE", stream, "stop being listed"),
 		consumerCall("MSG.NEXT", stream, "be listed one by one"),
@@ -165,7 +166,7 @@ func (n Names) deadRights(q config.Queue) rightsOf {
 }
 
 // bucketRights are those of the coordination bucket. leased says that some queue has a single active consumer.
-func (n Names) bucketRights(leased bool) rightsOf {
+func bucketRights(n names.Names, leased bool) rightsOf {
 	bucket := n.Bucket()
 	stream := "KV_" + bucket
 	r := rightsOf{owner: "bucket " + bucket, stream: stream, bucket: []right{
@@ -183,48 +184,44 @@ func (n Names) bucketRights(leased bool) rightsOf {
 	return r
 }
 
-// inboxPrefix begins the subjects on which agents get answers. An account's other clients use other ones, so that an agent
-// need not be allowed to hear the answers that those get.
-func (n Names) inboxPrefix() string { return "_INBOX." + n.prefix }
-
-func (n Names) inboxRight() right { return hear(n.inboxPrefix()+".>", "hear any answer") }
+func inboxRight(n names.Names) right { return hear(n.InboxPrefix()+".>", "hear any answer") }
 
 // infoRight is what only the check of access asks: whether there is JetStream at all.
 func infoRight() right { return right{subject: "$JS.API.INFO", may: "ask whether there is JetStream"} }
 
 // rights lists what agents with these queues do, stream by stream.
-func (n Names) rights(queues []config.Queue) (list []rightsOf) {
+func rightsOfAll(n names.Names, queues []config.Queue) (list []rightsOf) {
 	leased := false
 	for _, q := range queues {
 		leased = leased || q.SingleActiveConsumer
-		list = append(list, n.queueRights(q), n.delayRights(q))
+		list = append(list, queueRights(n, q), delayRights(n, q))
 		if q.PermitsPerKey() > 0 {
-			list = append(list, n.slotRights(q))
+			list = append(list, slotRights(n, q))
 		}
 		if q.DeadLetters.Enabled {
-			list = append(list, n.deadRights(q))
+			list = append(list, deadRights(n, q))
 		}
 	}
-	return append(list, n.bucketRights(leased))
+	return append(list, bucketRights(n, leased))
 }
 
 // AgentPermissions lists all that an agent with these queues needs when it runs without setting them up, and nothing else.
-func (n Names) AgentPermissions(queues []config.Queue) []Permission {
+func AgentPermissions(n names.Names, queues []config.Queue) []Permission {
 	list := []Permission{infoRight().permission("validate --connect")}
-	for _, group := range n.rights(queues) {
+	for _, group := range rightsOfAll(n, queues) {
 		list = append(list, Permission{Publish, "$JS.API.STREAM.INFO." + group.stream, group.owner + ": look at the stream"})
 		for _, r := range group.list {
 			list = append(list, r.permission(group.owner))
 		}
 	}
-	return append(list, n.inboxRight().permission("NATS"))
+	return append(list, inboxRight(n).permission("NATS"))
 }
 
 // SetupPermissions lists all that setting up these queues needs: "fairlead setup", and agents that make their streams
 // themselves, which need those of [Names.AgentPermissions] too.
-func (n Names) SetupPermissions(queues []config.Queue) []Permission {
+func SetupPermissions(n names.Names, queues []config.Queue) []Permission {
 	list := []Permission{infoRight().permission("validate --connect")}
-	for _, group := range n.rights(queues) {
+	for _, group := range rightsOfAll(n, queues) {
 		list = append(list, Permission{Publish, "$JS.API.STREAM.INFO." + group.stream, group.owner + ": look at the stream"},
 			Permission{Publish, "$JS.API.STREAM.CREATE." + group.stream, group.owner + ": make the stream"})
 		if group.bucket == nil {
@@ -234,7 +231,7 @@ func (n Names) SetupPermissions(queues []config.Queue) []Permission {
 			list = append(list, r.permission(group.owner))
 		}
 	}
-	return append(list, n.inboxRight().permission("NATS"))
+	return append(list, inboxRight(n).permission("NATS"))
 }
 
 func (r right) permission(owner string) Permission {

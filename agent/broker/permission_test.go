@@ -9,6 +9,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"github.com/nats-io/nats-server/v2/server"
 
+	"github.com/fairlead/fairlead/agent/broker/names"
 	"github.com/fairlead/fairlead/config"
 )
 
@@ -34,7 +35,7 @@ func allowed(list []Permission) *server.Permissions {
 
 // With all permissions but one, the check says which one is missing, and nothing else; with all of them, nothing.
 func TestCheckAccessNamesEachMissingPermission(t *testing.T) {
-	all := NewNames("fl", "fairlead").AgentPermissions(needy())
+	all := AgentPermissions(names.New("fl", "fairlead"), needy())
 	if len(all) < 50 {
 		t.Fatalf("only %d permissions", len(all))
 	}

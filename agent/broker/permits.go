@@ -14,6 +14,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/fairlead/fairlead/agent/broker/names"
 	"github.com/fairlead/fairlead/agent/permit"
 	"github.com/fairlead/fairlead/config"
 )
@@ -44,10 +45,10 @@ type Permits struct {
 // from any goroutine.
 func (c *Client) NewPermits(queue, holder string, tell func(func(l *permit.Ledger, now time.Time))) (*Permits, error) {
 	p := &Permits{
-		c: c, queue: queue, holder: holder, stream: c.names.Slots(queue), prefix: c.names.slotPrefix(queue),
-		free: c.names.prefix + ".free." + queue, tell: tell,
+		c: c, queue: queue, holder: holder, stream: c.names.Slots(queue), prefix: c.names.SlotPrefix(queue),
+		free: c.names.Free(queue), tell: tell,
 	}
-	beats := c.names.beatPrefix(queue)
+	beats := c.names.BeatPrefix(queue)
 	for subject, f := range map[string]nats.MsgHandler{
 		beats + "*": func(m *nats.Msg) {
 			holder, seq := m.Subject[len(beats):], serverSequence(m.Header)
@@ -68,7 +69,7 @@ func (c *Client) NewPermits(queue, holder string, tell func(func(l *permit.Ledge
 
 // freed takes in that somebody released a permit.
 func (p *Permits) freed(m *nats.Msg) {
-	if key, ok := DecodeKey(m.Subject[len(p.free)+1:]); ok {
+	if key, ok := names.DecodeKey(m.Subject[len(p.free)+1:]); ok {
 		p.tell(func(l *permit.Ledger, _ time.Time) { l.Freed(key) })
 	}
 }
@@ -111,7 +112,7 @@ func (p *Permits) beat(a permit.Action) {
 
 // subject is that of a record, or with * as its holder, of all holders' records of a number.
 func (p *Permits) subject(key string, number int, holder string) string {
-	token, _ := EncodeKey(key) // it came out of a canonical subject
+	token, _ := names.EncodeKey(key) // it came out of a canonical subject
 	return p.prefix + token + "." + strconv.Itoa(number) + "." + holder
 }
 
@@ -148,7 +149,7 @@ func (p *Permits) release(a permit.Action) {
 	p.c.deletes.do(m, func(answer *nats.Msg, err error) {
 		gone := err == nil && (p.c.deleted(answer) != FinishUnknown || strings.Contains(string(answer.Data), `"success":true`))
 		if gone {
-			token, _ := EncodeKey(a.Key)
+			token, _ := names.EncodeKey(a.Key)
 			_ = p.c.nc.Publish(p.free+"."+token, nil)
 		}
 		p.tell(func(l *permit.Ledger, now time.Time) { l.Released(a.Key, a.Number, gone, now) })
@@ -195,7 +196,7 @@ func (p *Permits) info(filter string, done func(*slotsInfo, error)) {
 }
 
 func (p *Permits) list(a permit.Action) {
-	token, _ := EncodeKey(a.Key)
+	token, _ := names.EncodeKey(a.Key)
 	p.info(p.prefix+token+".*.*", func(info *slotsInfo, err error) {
 		var taken []permit.Taken
 		for subject := range info.State.Subjects { // in any order
@@ -345,12 +346,12 @@ func (c *Client) slotsConfig(q config.Queue) jetstream.StreamConfig {
 	cfg := jetstream.StreamConfig{
 		Name:              c.names.Slots(q.Name),
 		Description:       "Fairlead: who has messages of capped keys of " + q.Name + " in flight",
-		Subjects:          []string{c.names.slotPrefix(q.Name) + ">"},
+		Subjects:          []string{c.names.SlotPrefix(q.Name) + ">"},
 		Storage:           jetstream.FileStorage,
 		Replicas:          max(q.Storage.Replicas, 1),
 		MaxMsgsPerSubject: 1,
 		Duplicates:        100 * time.Millisecond, // claims are told apart by their subjects
-		RePublish:         &jetstream.RePublish{Source: c.names.slotPrefix(q.Name) + "*", Destination: c.names.beatPrefix(q.Name) + "{{wildcard(1)}}", HeadersOnly: true},
+		RePublish:         &jetstream.RePublish{Source: c.names.SlotPrefix(q.Name) + "*", Destination: c.names.BeatPrefix(q.Name) + "{{wildcard(1)}}", HeadersOnly: true},
 	}
 	if q.Storage.Type == "memory" {
 		cfg.Storage = jetstream.MemoryStorage

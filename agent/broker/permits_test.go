@@ -131,7 +131,7 @@ func (r *rig) records() int {
 	for range names.Info() {
 		r.t.Error("the stream of records has a consumer")
 	}
-	full, err := stream.Info(within(r.t), jetstream.WithSubjectFilter(r.names.slotPrefix(r.q.Name)+"*"))
+	full, err := stream.Info(within(r.t), jetstream.WithSubjectFilter(r.names.SlotPrefix(r.q.Name)+"*"))
 	if err != nil {
 		r.t.Fatal(err)
 	}

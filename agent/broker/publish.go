@@ -12,6 +12,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/fairlead/fairlead/agent/broker/names"
 	"github.com/fairlead/fairlead/config"
 	"github.com/fairlead/fairlead/fairshare"
 )
@@ -31,7 +32,7 @@ const (
 
 // Publish stores one message and returns when JetStream has confirmed it: in the queue, or, with a time to come, among its
 // delayed ones, which no limit refuses. A write that is not answered is repeated under the same id, so that it is stored
-// once. Errors wrap [ErrInvalidKey], [ErrTooLarge], [ErrQueueFull], [ErrStoreFull], [ErrUnavailable] or
+// once. Errors wrap [names.ErrInvalidKey], [ErrTooLarge], [ErrQueueFull], [ErrStoreFull], [ErrUnavailable] or
 // [ErrOutcomeUnknown]; after all but the last nothing was stored.
 func (c *Client) Publish(ctx context.Context, q config.Queue, p Publication) (Receipt, error) {
 	type outcome struct {
@@ -58,7 +59,7 @@ func (c *Client) levelAt(ctx context.Context, q config.Queue, r Receipt) int {
 	if err != nil || m == nil {
 		return r.Level
 	}
-	class, _, ok := splitAddress(strings.TrimPrefix(m.Subject, c.names.subjectPrefix(q.Name)))
+	class, _, ok := names.Split(strings.TrimPrefix(m.Subject, c.names.SubjectPrefix(q.Name)))
 	if !ok {
 		return r.Level
 	}
@@ -106,13 +107,13 @@ func (c *Client) PublishAsync(q config.Queue, p Publication, done func(Receipt, 
 
 // message is what a publication looks like in the stream.
 func (c *Client) message(q config.Queue, p Publication, now time.Time) (*nats.Msg, error) {
-	key, err := EncodeKey(p.Key)
+	key, err := names.EncodeKey(p.Key)
 	if err != nil {
 		return nil, err
 	}
-	token := defaultClass
+	token := names.NoPriority
 	if p.Level >= 0 {
-		token = Class(p.Level)
+		token = names.Class(p.Level)
 	}
 	h := make(nats.Header, 4+len(p.Headers))
 	for name, value := range p.Headers {
@@ -138,7 +139,7 @@ func (c *Client) message(q config.Queue, p Publication, now time.Time) (*nats.Ms
 		h[headerMsgID] = []string{"~" + c.boot + strconv.FormatUint(c.serial.Add(1), 36)}
 	}
 	data := p.stored(q, h)
-	return &nats.Msg{Subject: c.names.subjectPrefix(q.Name) + token + "." + key, Header: h, Data: data}, nil
+	return &nats.Msg{Subject: c.names.SubjectPrefix(q.Name) + token + "." + key, Header: h, Data: data}, nil
 }
 
 // pubAck is JetStream's answer to a publish.
@@ -183,13 +184,10 @@ type writing struct {
 // repeatable is until when a message that is stored now can be repeated, and be recognised by its id: the last try has to arrive
 // within the dedup window of its queue. Zero is at any time: where the window is not the queue's.
 func (c *Client) repeatable(subject string, now time.Time) time.Time {
-	rest, queues := strings.CutPrefix(subject, c.names.prefix+".q.")
-	if !queues {
-		if rest, queues = strings.CutPrefix(subject, c.names.prefix+".delay."); !queues {
-			return time.Time{}
-		}
+	queue, ok := c.names.QueueOf(subject)
+	if !ok {
+		return time.Time{}
 	}
-	queue, _, _ := strings.Cut(rest, ".")
 	def, ok := c.definition(queue)
 	if !ok || def.DedupWindow <= 0 {
 		return time.Time{}

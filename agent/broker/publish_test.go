@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fairlead/fairlead/agent/broker/names"
 	"github.com/fairlead/fairlead/config"
 )
 
@@ -70,7 +71,7 @@ func TestPublishHostileKeys(t *testing.T) {
 		}
 	}
 	for _, key := range []string{strings.Repeat("k", 129), strings.Repeat("🙂", 1250), "\xff\xfe"} {
-		if _, err := r.Publish(within(t), r.q, Publication{Key: key}); !errors.Is(err, ErrInvalidKey) {
+		if _, err := r.Publish(within(t), r.q, Publication{Key: key}); !errors.Is(err, names.ErrInvalidKey) {
 			t.Errorf("%.20q: %v", key, err)
 		}
 	}

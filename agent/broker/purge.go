@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/fairlead/fairlead/agent/broker/names"
 	"github.com/fairlead/fairlead/config"
 )
 
@@ -48,7 +49,7 @@ type Purged struct {
 // older messages of the consumers that are at work.
 //
 // It blocks until it is done or ctx ends; then, and after an error, Removed says how far it came, and the rest is as it
-// was. Errors wrap [ErrInvalidKey], [ErrStreamMissing], [ErrUnavailable] or [ErrOutcomeUnknown], which means that a message
+// was. Errors wrap [names.ErrInvalidKey], [ErrStreamMissing], [ErrUnavailable] or [ErrOutcomeUnknown], which means that a message
 // may have been removed that is not counted. It costs what taking and finishing the messages would cost.
 //
 // As with every take, a lane whose consumer was lost with its server hands out running work once more; such a message is
@@ -87,7 +88,7 @@ type purger struct {
 
 func (w *purger) run(ctx context.Context) (err error) {
 	if w.key != nil {
-		if _, err := EncodeKey(*w.key); err != nil {
+		if _, err := names.EncodeKey(*w.key); err != nil {
 			return err
 		}
 	}
@@ -145,13 +146,13 @@ func (w *purger) find(ctx context.Context) ([]Found, error) {
 
 // due returns the handles of the delayed messages that are due now.
 func (w *purger) due(ctx context.Context) (map[string]bool, error) {
-	all, _, err := w.c.delayedUnder(ctx, w.layout.Queue, dueToken+".>")
+	all, _, err := w.c.delayedUnder(ctx, w.layout.Queue, names.DueToken+".>")
 	if errors.Is(err, ErrStreamMissing) {
 		return nil, nil
 	}
 	handles := make(map[string]bool, len(all))
 	for _, d := range all {
-		handles[d.handle] = true
+		handles[d.Handle] = true
 	}
 	return handles, err
 }

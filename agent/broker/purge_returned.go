@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+
+	"github.com/fairlead/fairlead/agent/broker/names"
 )
 
 // backingOff removes what was returned and is not to be delivered for some time: it is in nobody's hands.
@@ -81,7 +83,7 @@ func (w *purger) remove(stream string, seq uint64, try int, done func(Finish)) {
 }
 
 func (w *purger) wantsRecord(r recorded) bool {
-	class, token, ok := splitAddress(r.Address)
+	class, token, ok := names.Split(r.Address)
 	if !ok || r.seq > w.until {
 		return false
 	}
@@ -98,7 +100,7 @@ func (w *purger) dueSoon(ctx context.Context) error {
 		if !w.wantsRecord(r) {
 			continue
 		}
-		class, token, _ := splitAddress(r.Address)
+		class, token, _ := names.Split(r.Address)
 		a, _ := w.layout.Address(class, token)
 		lanes[a]++
 		if at := r.notBefore(); at.After(last) {

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/fairlead/fairlead/agent/broker/names"
 )
 
 // serial purges a queue whose lanes hand out one message at a time, and of which nothing is taken meanwhile.
@@ -13,9 +15,9 @@ func (w *purger) serial(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	prefix := w.c.names.subjectPrefix(w.layout.Queue)
+	prefix := w.c.names.SubjectPrefix(w.layout.Queue)
 	wanted := func(subject string) bool {
-		class, token, ok := splitAddress(strings.TrimPrefix(subject, prefix))
+		class, token, ok := names.Split(strings.TrimPrefix(subject, prefix))
 		if !ok {
 			return false
 		}
@@ -75,7 +77,7 @@ func (w *purger) out(ctx context.Context) (map[uint64]bool, error) {
 
 // head is the oldest message of a lane unless it backs off: then it is in nobody's hands. 0 is none.
 func (w *purger) head(ctx context.Context, a Address) (first uint64, err error) {
-	lane := w.c.names.lane(w.layout, a)
+	lane := newLane(w.c.names, w.layout, a)
 	for _, filter := range lane.filters {
 		m, err := w.c.read(ctx, lane.stream, look{Seq: 1, Filter: filter})
 		if err != nil {

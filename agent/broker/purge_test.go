@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fairlead/fairlead/agent/broker/names"
 	"github.com/fairlead/fairlead/config"
 )
 
@@ -88,7 +89,7 @@ func TestPurgeOfAKey(t *testing.T) {
 		}
 	}
 	bad := "\xff"
-	if _, err := r.Purge(within(t), r.q, Purge{Key: &bad}); !errors.Is(err, ErrInvalidKey) {
+	if _, err := r.Purge(within(t), r.q, Purge{Key: &bad}); !errors.Is(err, names.ErrInvalidKey) {
 		t.Error(err)
 	}
 }

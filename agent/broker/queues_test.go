@@ -3,6 +3,7 @@ package broker
 import (
 	"testing"
 
+	"github.com/fairlead/fairlead/agent/broker/names"
 	"github.com/fairlead/fairlead/config"
 )
 
@@ -14,7 +15,7 @@ func TestQueuesOfOneShape(t *testing.T) {
 	second.define(second.q)
 	a := r.asker()
 	orders := a.at(0, "a")
-	invoices := a.Lane(second.layout(), Address{Class: Class(0), Key: "a"})
+	invoices := a.Lane(second.layout(), Address{Class: names.Class(0), Key: "a"})
 	if orders.Name() != invoices.Name() {
 		t.Fatal("the lanes have names of their own: this test shows nothing")
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/fairlead/fairlead/agent/broker/names"
 	"github.com/fairlead/fairlead/config"
 )
 
@@ -32,7 +33,7 @@ const repairLimit = 200
 // not fit; it stays too, and the others are moved. [ErrOutcomeUnknown] means that a copy may have been stored and its
 // original may still be there; the next call finishes it. Subjects of other queues, and canonical ones, are passed over.
 func (c *Client) Repair(ctx context.Context, q config.Queue, odd []string) (moved int, err error) {
-	r := &repair{c: c, queue: q, layout: NewLayout(q), prefix: c.names.subjectPrefix(q.Name), stream: c.names.Stream(q.Name)}
+	r := &repair{c: c, queue: q, layout: NewLayout(q), prefix: c.names.SubjectPrefix(q.Name), stream: c.names.Stream(q.Name)}
 	literal := map[string]bool{} // subjects that cannot be searched for
 	var errs []error
 	for _, subject := range odd {
@@ -72,7 +73,7 @@ func (r *repair) odd(subject string) bool {
 	if !ok {
 		return false
 	}
-	class, key, ok := splitAddress(rest)
+	class, key, ok := names.Split(rest)
 	if ok {
 		_, ok = r.layout.Address(class, key)
 	}
@@ -171,19 +172,19 @@ type flaws struct{ level, key bool }
 // key as it stands.
 func canonical(levels int, rest string, sourced bool) (classToken, keyToken string, f flaws) {
 	classToken, keyToken, _ = strings.Cut(rest, ".")
-	if _, ok := classLevel(classToken); !ok {
-		classToken, f.level = Class(levels-1), true
+	if _, ok := names.ClassLevel(classToken); !ok {
+		classToken, f.level = names.Class(levels-1), true
 	}
 	if sourced {
 		keyToken, _, _ = strings.Cut(keyToken, ".")
 	}
-	if _, ok := DecodeKey(keyToken); ok {
+	if _, ok := names.DecodeKey(keyToken); ok {
 		return classToken, keyToken, f
 	}
-	if token, err := EncodeKey(keyToken); sourced && err == nil {
+	if token, err := names.EncodeKey(keyToken); sourced && err == nil {
 		return classToken, token, f
 	}
-	return classToken, unkeyedToken, flaws{f.level, true}
+	return classToken, names.Unkeyed, flaws{f.level, true}
 }
 
 const (

@@ -31,7 +31,7 @@ func (r *rig) subjectsNow() []string {
 	}
 	var all []string
 	for s, n := range info.State.Subjects {
-		all = append(all, fmt.Sprint(s[len(r.names.subjectPrefix(r.q.Name)):], "×", n))
+		all = append(all, fmt.Sprint(s[len(r.names.SubjectPrefix(r.q.Name)):], "×", n))
 	}
 	slices.Sort(all)
 	return all

@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"go.uber.org/goleak"
 
+	"github.com/fairlead/fairlead/agent/broker/names"
 	"github.com/fairlead/fairlead/config"
 )
 
@@ -136,7 +137,7 @@ func (r *rig) publish(level int, key, data string) Receipt {
 // raw publishes as any NATS client can, past all of Fairlead's checks, and returns the sequence.
 func (r *rig) raw(subject, data string, headers ...string) uint64 {
 	r.t.Helper()
-	m := &nats.Msg{Subject: r.names.subjectPrefix(r.q.Name) + subject, Data: []byte(data), Header: nats.Header{}}
+	m := &nats.Msg{Subject: r.names.SubjectPrefix(r.q.Name) + subject, Data: []byte(data), Header: nats.Header{}}
 	for i := 0; i < len(headers); i += 2 {
 		m.Header[headers[i]] = []string{headers[i+1]}
 	}
@@ -152,7 +153,7 @@ func (r *rig) backlog(n int, subject string) {
 	r.t.Helper()
 	before := r.stored()
 	for i := range n {
-		if err := r.nc.Publish(r.names.subjectPrefix(r.q.Name)+subject, fmt.Append(nil, i)); err != nil {
+		if err := r.nc.Publish(r.names.SubjectPrefix(r.q.Name)+subject, fmt.Append(nil, i)); err != nil {
 			r.t.Fatal(err)
 		}
 	}
@@ -194,7 +195,7 @@ func (a *asker) at(level int, key string) *Lane {
 	if !a.r.q.FairShare.Enabled {
 		key = ""
 	}
-	return a.Lane(a.r.layout(), Address{Class: Class(level), Level: min(level, a.r.q.Levels-1), Key: key})
+	return a.Lane(a.r.layout(), Address{Class: names.Class(level), Level: min(level, a.r.q.Levels-1), Key: key})
 }
 
 // caughtUp waits until a lane that exists knows of n messages: right after a publish it may still say that it is empty.
@@ -209,11 +210,11 @@ func (r *rig) caughtUp(lane *Lane, n uint64) {
 // unprioritised is the lane of messages of a key that were published without a priority.
 func (a *asker) unprioritised(key string) *Lane {
 	a.r.t.Helper()
-	token, err := EncodeKey(key)
+	token, err := names.EncodeKey(key)
 	if err != nil {
 		a.r.t.Fatal(err)
 	}
-	address, ok := a.r.layout().Address(NoPriority, token)
+	address, ok := a.r.layout().Address(names.NoPriority, token)
 	if !ok {
 		a.r.t.Fatalf("%q has no lane", key)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/fairlead/fairlead/agent/broker/names"
 	"github.com/fairlead/fairlead/config"
 )
 
@@ -57,7 +58,7 @@ func (c *Client) deny(err error) *NotPermittedError {
 	if strings.EqualFold(words[1], "subscription") {
 		refused.Direction = Subscribe
 	}
-	refused.Missing = c.names.wanted(refused, c.queues)
+	refused.Missing = wanted(c.names, refused, c.queues)
 	c.mu.Lock()
 	known := slices.IndexFunc(c.denials, func(d denial) bool { return *d.err == *refused })
 	switch {
@@ -81,8 +82,8 @@ func (c *Client) deny(err error) *NotPermittedError {
 }
 
 // wanted returns the permission under which the server would not have refused.
-func (n Names) wanted(e *NotPermittedError, queues []config.Queue) Permission {
-	for _, p := range slices.Concat(n.AgentPermissions(queues), n.SetupPermissions(queues)) {
+func wanted(n names.Names, e *NotPermittedError, queues []config.Queue) Permission {
+	for _, p := range slices.Concat(AgentPermissions(n, queues), SetupPermissions(n, queues)) {
 		if p.Direction == e.Direction && config.SubjectsMeet(p.Subject, e.Subject) {
 			return p
 		}

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/fairlead/fairlead/agent/broker/names"
 	"github.com/fairlead/fairlead/config"
 )
 
@@ -362,7 +363,7 @@ func (g *ring) hunt(n newcomer) (*hunt, error) {
 
 // subject is where the newcomer would wait.
 func (g *ring) subject(n newcomer) query {
-	class, key, _ := splitAddress(strings.TrimPrefix(n.msg.Subject, g.c.names.subjectPrefix(g.queue)))
+	class, key, _ := names.Split(strings.TrimPrefix(n.msg.Subject, g.c.names.SubjectPrefix(g.queue)))
 	return query{class: class, key: key, from: 1}
 }
 
@@ -413,7 +414,7 @@ func (g *ring) returned(seq uint64, record []byte) {
 	if json.Unmarshal(record, &r) != nil {
 		return
 	}
-	class, key, ok := splitAddress(r.Address)
+	class, key, ok := names.Split(r.Address)
 	if !ok {
 		return
 	}
@@ -431,7 +432,7 @@ func (g *ring) returned(seq uint64, record []byte) {
 // unmark forgets that a message did not wait.
 func (g *ring) unmark(layout Layout, lane Address, seq uint64, at time.Time) {
 	g.marks.returned(lane.Class, lane, seq, at)
-	if !layout.Keyed && lane.Class == Class(layout.Default) {
-		g.marks.returned(defaultClass, lane, seq, at) // its lane reads both
+	if !layout.Keyed && lane.Class == names.Class(layout.Default) {
+		g.marks.returned(names.NoPriority, lane, seq, at) // its lane reads both
 	}
 }

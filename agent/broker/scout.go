@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+
+	"github.com/fairlead/fairlead/agent/broker/names"
 )
 
 // scout looks and takes for the hunts of one queue. One goroutine at a time uses it.
@@ -60,7 +62,7 @@ func (f *scout) look(ctx context.Context, queries []query) ([]spot, error) {
 
 func (f *scout) spot(class, subject string, seq uint64) spot {
 	s := spot{seq: seq, class: class}
-	if classToken, keyToken, ok := splitAddress(strings.TrimPrefix(subject, f.c.names.subjectPrefix(f.queue))); ok {
+	if classToken, keyToken, ok := names.Split(strings.TrimPrefix(subject, f.c.names.SubjectPrefix(f.queue))); ok {
 		s.address, s.known = f.layout.Address(classToken, keyToken)
 	}
 	return s
@@ -68,7 +70,7 @@ func (f *scout) spot(class, subject string, seq uint64) spot {
 
 // first reports the first message that a query finds; sequence 0 is none.
 func (f *scout) first(q query, done func(subject string, seq uint64, err error)) {
-	body, _ := json.Marshal(look{Seq: q.from, Filter: f.c.names.subjectPrefix(f.queue) + q.class + "." + q.key}) // cannot fail
+	body, _ := json.Marshal(look{Seq: q.from, Filter: f.c.names.SubjectPrefix(f.queue) + q.class + "." + q.key}) // cannot fail
 	stream := f.c.names.Stream(f.queue)
 	if !f.direct {
 		f.c.deletes.do(&nats.Msg{Subject: "$JS.API.STREAM.MSG.GET." + stream, Data: body}, func(m *nats.Msg, err error) {
@@ -207,19 +209,19 @@ func (f *scout) strangers(ctx context.Context) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	prefix := f.c.names.subjectPrefix(f.queue)
+	prefix := f.c.names.SubjectPrefix(f.queue)
 	found := map[int]bool{}
 	for subject := range info.State.Subjects {
-		if class, _, ok := splitAddress(strings.TrimPrefix(subject, prefix)); ok {
-			if level, ok := classLevel(class); ok && level >= f.layout.Levels {
+		if class, _, ok := names.Split(strings.TrimPrefix(subject, prefix)); ok {
+			if level, ok := names.ClassLevel(class); ok && level >= f.layout.Levels {
 				found[level] = true
 			}
 		}
 	}
 	var classes []string
-	for level := f.layout.Levels; level < MaxLevels; level++ {
+	for level := f.layout.Levels; level < names.MaxLevels; level++ {
 		if found[level] {
-			classes = append(classes, Class(level))
+			classes = append(classes, names.Class(level))
 		}
 	}
 	return classes, nil

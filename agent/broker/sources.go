@@ -9,6 +9,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/fairlead/fairlead/agent/broker/names"
 	"github.com/fairlead/fairlead/config"
 )
 
@@ -24,13 +25,13 @@ import (
 // tailTokens is how many tokens a > may stand for without a repair.
 const tailTokens = 8
 
-// sources are those of a definition.
-func (n Names) sources(q config.Queue) []*jetstream.StreamSource {
+// sourcesOf are those of a definition.
+func sourcesOf(n names.Names, q config.Queue) []*jetstream.StreamSource {
 	var list []*jetstream.StreamSource
 	for _, s := range q.Sources {
-		to := n.subjectPrefix(q.Name) + defaultClass
+		to := n.SubjectPrefix(q.Name) + names.NoPriority
 		if s.Priority != nil {
-			to = n.subjectPrefix(q.Name) + Class(*s.Priority)
+			to = n.SubjectPrefix(q.Name) + names.Class(*s.Priority)
 		}
 		list = append(list, &jetstream.StreamSource{
 			Name: s.Stream,
@@ -47,7 +48,7 @@ func sourceKey(s config.Source) string {
 	if w := s.Wildcard(); w > 0 {
 		return fmt.Sprintf("{{wildcard(%d)}}", w)
 	}
-	token, _ := EncodeKey(s.Key) // the file was checked
+	token, _ := names.EncodeKey(s.Key) // the file was checked
 	return token
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/fairlead/fairlead/agent/broker/names"
 	"github.com/fairlead/fairlead/config"
 )
 
@@ -65,7 +66,7 @@ func (r *rig) subjectCounts() string {
 }
 
 func TestTransforms(t *testing.T) {
-	n := NewNames("fl", "fairlead")
+	n := names.New("fl", "fairlead")
 	for _, tt := range []struct {
 		source config.Source
 		want   string // the first, and how many
@@ -77,7 +78,7 @@ func TestTransforms(t *testing.T) {
 		{config.Source{Subject: ">", Key: "a.b"}, "* -> fl.q.orders.d.a=2Eb 9"},
 		{config.Source{Subject: "a", Key: "$1"}, "a -> fl.q.orders.d.=241 1"},
 	} {
-		list := n.sources(config.Queue{Name: "orders", Sources: []config.Source{tt.source}})[0].SubjectTransforms
+		list := sourcesOf(n, config.Queue{Name: "orders", Sources: []config.Source{tt.source}})[0].SubjectTransforms
 		if got := fmt.Sprintf("%s -> %s %d", list[0].Source, list[0].Destination, len(list)); got != tt.want {
 			t.Errorf("%+v: %s, want %s", tt.source, got, tt.want)
 		}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"strings"
 	"time"
+
+	"github.com/fairlead/fairlead/agent/broker/names"
 )
 
 // Depth counts the messages of one part of a queue. Stored = Waiting + InFlight + BackingOff.
@@ -69,7 +71,7 @@ func (c *Client) Stats(ctx context.Context, layout Layout, keys int) (Stats, err
 		return Stats{}, err
 	}
 	t := newTally(layout)
-	prefix := c.names.subjectPrefix(layout.Queue)
+	prefix := c.names.SubjectPrefix(layout.Queue)
 	for subject, n := range info.State.Subjects { // sums do not depend on the order
 		t.stored(strings.TrimPrefix(subject, prefix), n)
 	}
@@ -84,7 +86,7 @@ func (c *Client) Stats(ctx context.Context, layout Layout, keys int) (Stats, err
 
 // ages finds the oldest message of each level, which is the first one under one of its classes.
 func (c *Client) ages(ctx context.Context, layout Layout, classes map[string]bool, now time.Time, s *Stats) error {
-	stream, prefix := c.names.Stream(layout.Queue), c.names.subjectPrefix(layout.Queue)
+	stream, prefix := c.names.Stream(layout.Queue), c.names.SubjectPrefix(layout.Queue)
 	for token := range classes { // a maximum does not depend on the order
 		m, err := c.read(ctx, stream, look{Seq: 1, Filter: prefix + token + ".*"})
 		if err != nil {
@@ -93,7 +95,7 @@ func (c *Client) ages(ctx context.Context, layout Layout, classes map[string]boo
 		if m == nil {
 			continue // finished meanwhile
 		}
-		a, _ := layout.Address(token, unkeyedToken)
+		a, _ := layout.Address(token, names.Unkeyed)
 		level := &s.Levels[a.Level]
 		level.OldestAge = max(level.OldestAge, now.Sub(m.Time))
 		s.OldestAge = max(s.OldestAge, level.OldestAge)

@@ -118,7 +118,7 @@ func storage(q config.Queue) (jetstream.StorageType, jetstream.StoreCompression)
 
 // streamConfig is the stream of a definition.
 func (c *Client) streamConfig(q config.Queue) jetstream.StreamConfig {
-	prefix := c.names.subjectPrefix(q.Name)
+	prefix := c.names.SubjectPrefix(q.Name)
 	cfg := jetstream.StreamConfig{
 		Name:         c.names.Stream(q.Name),
 		Description:  "Fairlead queue " + q.Name,
@@ -137,11 +137,11 @@ func (c *Client) streamConfig(q config.Queue) jetstream.StreamConfig {
 		// The levels of canonical subjects only: the sweep finds everything else.
 		RePublish: &jetstream.RePublish{
 			Source:      prefix + "*.*",
-			Destination: c.names.wakePrefix(q.Name) + "{{wildcard(1)}}.{{wildcard(2)}}",
+			Destination: c.names.WakePrefix(q.Name) + "{{wildcard(1)}}.{{wildcard(2)}}",
 			HeadersOnly: true,
 		},
 	}
-	cfg.Sources = c.names.sources(q)
+	cfg.Sources = sourcesOf(c.names, q)
 	cfg.Storage, cfg.Compression = storage(q)
 	if n := q.Limits.MaxMessagesPerKey; n > 0 {
 		cfg.MaxMsgsPerSubject = n

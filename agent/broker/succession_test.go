@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fairlead/fairlead/agent/broker/names"
 	"github.com/fairlead/fairlead/config"
 )
 
@@ -37,7 +38,7 @@ func (r *rig) tenure(fence uint64) *tenure {
 }
 
 func (s *tenure) lane(key string) *Lane {
-	return s.Lane(s.layout, Address{Class: Class(0), Level: 0, Key: key})
+	return s.Lane(s.layout, Address{Class: names.Class(0), Level: 0, Key: key})
 }
 
 // consumers lists the lane consumers of the queue.

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+
+	"github.com/fairlead/fairlead/agent/broker/names"
 )
 
 // Found is a lane in which a sweep found messages.
@@ -41,10 +43,10 @@ func (c *Client) Sweep(ctx context.Context, layout Layout) (Sweep, error) {
 	for _, key := range c.attempts.leftovers(layout.Queue, info.State.FirstSeq, time.Now()) {
 		c.bucket.Delete(key.String(), func(uint64, error) {}) // if that fails, the next time
 	}
-	prefix := c.names.subjectPrefix(layout.Queue)
+	prefix := c.names.SubjectPrefix(layout.Queue)
 	lanes := make(map[Address]uint64, len(info.State.Subjects))
 	for subject, n := range info.State.Subjects {
-		class, key, ok := splitAddress(strings.TrimPrefix(subject, prefix))
+		class, key, ok := names.Split(strings.TrimPrefix(subject, prefix))
 		var a Address
 		if ok {
 			a, ok = layout.Address(class, key)

@@ -3,6 +3,8 @@ package broker
 import (
 	"sort"
 	"time"
+
+	"github.com/fairlead/fairlead/agent/broker/names"
 )
 
 // tally adds up a queue's messages.
@@ -24,7 +26,7 @@ func newTally(layout Layout) *tally {
 
 // stored counts n messages on a subject, given without the queue's prefix.
 func (t *tally) stored(rest string, n uint64) {
-	classToken, keyToken, ok := splitAddress(rest)
+	classToken, keyToken, ok := names.Split(rest)
 	var a Address
 	if ok {
 		a, ok = t.layout.Address(classToken, keyToken)
@@ -35,7 +37,7 @@ func (t *tally) stored(rest string, n uint64) {
 	}
 	t.classes[classToken] = true
 	t.levels[a.Level].Stored += n
-	key, _ := DecodeKey(keyToken) // unusable: served as unkeyed
+	key, _ := names.DecodeKey(keyToken) // unusable: served as unkeyed
 	depth := t.keys[key]
 	if depth == nil {
 		depth = new(Depth)
@@ -86,7 +88,7 @@ func (t *tally) held(lanes []laneCount, records []attempt, now time.Time) {
 		counts[l.address] = l
 	}
 	for _, r := range records {
-		classToken, keyToken, ok := splitAddress(r.Address)
+		classToken, keyToken, ok := names.Split(r.Address)
 		if !ok {
 			continue
 		}
@@ -97,7 +99,7 @@ func (t *tally) held(lanes []laneCount, records []attempt, now time.Time) {
 		off := r.notBefore().After(now)
 		if off {
 			t.levels[a.Level].BackingOff++
-			key, _ := DecodeKey(keyToken)
+			key, _ := names.DecodeKey(keyToken)
 			if depth := t.keys[key]; depth != nil {
 				depth.BackingOff++
 			}

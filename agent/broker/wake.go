@@ -5,6 +5,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/fairlead/fairlead/agent/broker/names"
 	"github.com/fairlead/fairlead/fairshare"
 )
 
@@ -22,7 +23,7 @@ type Wake struct {
 // Watch calls f for every message that is stored in a queue, until the returned function is called. f is called from one
 // goroutine per call of Watch, and must not block. Wake-ups can be lost, and do not say that the message is still there.
 func (c *Client) Watch(layout Layout, f func(Wake)) (stop func(), err error) {
-	prefix := c.names.wakePrefix(layout.Queue)
+	prefix := c.names.WakePrefix(layout.Queue)
 	// The same few addresses come again and again: parse each once.
 	known := map[string]Address{}
 	sub, err := c.nc.Subscribe(prefix+"*.*", func(m *nats.Msg) {
@@ -33,7 +34,7 @@ func (c *Client) Watch(layout Layout, f func(Wake)) (stop func(), err error) {
 		}
 		w.Seq = serverSequence(m.Header)
 		if w.Address, w.Known = known[m.Subject]; !w.Known {
-			if class, key, ok := splitAddress(m.Subject[len(prefix):]); ok {
+			if class, key, ok := names.Split(m.Subject[len(prefix):]); ok {
 				w.Address, w.Known = layout.Address(class, key)
 			}
 			if w.Known {

@@ -3,6 +3,7 @@ package broker
 import (
 	"testing"
 
+	"github.com/fairlead/fairlead/agent/broker/names"
 	"github.com/fairlead/fairlead/config"
 )
 
@@ -26,7 +27,7 @@ func TestWatch(t *testing.T) {
 				}
 				return k
 			}
-			unprioritised := NoPriority
+			unprioritised := names.NoPriority
 			if !r.q.FairShare.Enabled {
 				unprioritised = "p1" // one lane reads both
 			}

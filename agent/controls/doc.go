@@ -9,7 +9,7 @@
 //	pause.<queue>.<key>      the tenant is paused in that queue
 //	weight.<queue>.<key>     the tenant's weight in that queue
 //
-// The key is encoded as in subjects ([broker.EncodeKey]); "_" is the tenant of messages without a key. A record says which
+// The key is encoded as in subjects ([names.EncodeKey]); "_" is the tenant of messages without a key. A record says which
 // agent wrote it and when, for people; nothing is decided by that. For a pause the record is all there is to it, whatever
 // it holds. So the order of writes in the bucket is the order of what operators said, and nothing has to be merged.
 //

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/fairlead/fairlead/agent/broker"
+	"github.com/fairlead/fairlead/agent/broker/names"
 )
 
 // Kind is a kind of things that can be set.
@@ -34,7 +34,7 @@ func (t Thing) record() (string, error) {
 	if t.Kind == QueuePause {
 		return pausePrefix + t.Queue, nil
 	}
-	token, err := broker.EncodeKey(t.Key)
+	token, err := names.EncodeKey(t.Key)
 	if err != nil {
 		return "", fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
@@ -61,7 +61,7 @@ func parseRecord(name string) (Thing, bool) {
 	if !ofKey {
 		return Thing{Kind: QueuePause, Queue: queue}, true
 	}
-	key, ok := broker.DecodeKey(token)
+	key, ok := names.DecodeKey(token)
 	if !ok {
 		return Thing{}, false
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/fairlead/fairlead/agent/broker"
+	"github.com/fairlead/fairlead/agent/broker/names"
 	"github.com/fairlead/fairlead/agent/permit"
 	"github.com/fairlead/fairlead/fairshare"
 )
@@ -412,7 +413,7 @@ func (c *core) current(layout *broker.Layout) *queue {
 
 // home is where messages of an address of any layout wait under this one.
 func (q *queue) home(a broker.Address) (broker.Address, bool) {
-	token, err := broker.EncodeKey(a.Key)
+	token, err := names.EncodeKey(a.Key)
 	if err != nil {
 		return broker.Address{}, false
 	}

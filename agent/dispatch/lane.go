@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/fairlead/fairlead/agent/broker"
+	"github.com/fairlead/fairlead/agent/broker/names"
 	"github.com/fairlead/fairlead/fairshare"
 	"github.com/fairlead/fairlead/priority"
 )
@@ -127,7 +128,7 @@ func (c *core) lane(q *queue, a broker.Address) *lane {
 		q.keys[a.Key] = append(q.keys[a.Key], s)
 	}
 	l := &lane{queue: q, slot: s, ref: c.src.Lane(q.layout, a)}
-	if l.current = a.Class == broker.Class(a.Level) || a.Level == q.layout.Default && !isLevel(a.Class); l.current {
+	if l.current = a.Class == names.Class(a.Level) || a.Level == q.layout.Default && !isLevel(a.Class); l.current {
 		s.lanes = append(s.lanes, l)
 	} else {
 		s.lanes = append([]*lane{l}, s.lanes...)
@@ -320,4 +321,4 @@ func (c *core) backOff(l *lane, now time.Time) {
 }
 
 // isLevel tells a level's class from that of messages without a priority.
-func isLevel(class string) bool { return class != broker.NoPriority }
+func isLevel(class string) bool { return class != names.NoPriority }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/fairlead/fairlead/agent/broker"
+	"github.com/fairlead/fairlead/agent/broker/names"
 	"github.com/fairlead/fairlead/agent/permit"
 	"github.com/fairlead/fairlead/config"
 )
@@ -65,7 +66,7 @@ func TestNothingOvertakesWhatWaitedBefore(t *testing.T) {
 					a.core.define(definition(after[1]), w.now)
 				}
 				for _, level := range []int{2, 0, 1} {
-					m, address := w.publish("q", level, "", 0), broker.Address{Class: broker.Class(level), Level: level}
+					m, address := w.publish("q", level, "", 0), broker.Address{Class: names.Class(level), Level: level}
 					a.core.wake(a.core.queueNamed("q"), address, wakeNote{seq: m.Seq, n: 1}, w.now)
 				}
 				drain(t, w, a, pull)

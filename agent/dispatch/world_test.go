@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/fairlead/fairlead/agent/broker"
+	"github.com/fairlead/fairlead/agent/broker/names"
 	"github.com/fairlead/fairlead/config"
 	"github.com/fairlead/fairlead/fairshare"
 )
@@ -157,16 +158,16 @@ func definition(q config.Queue) Definition {
 // publish stores a message and tells the agents.
 func (w *world) publish(queue string, level int, key string, weight fairshare.Weight) *broker.Message {
 	w.seq++
-	a := broker.Address{Class: broker.Class(level), Level: level, Key: key}
+	a := broker.Address{Class: names.Class(level), Level: level, Key: key}
 	if level < 0 {
 		level = w.defaultLevel
-		a = broker.Address{Class: broker.NoPriority, Level: level, Key: key}
+		a = broker.Address{Class: names.NoPriority, Level: level, Key: key}
 		if w.merged {
-			a.Class = broker.Class(level)
+			a.Class = names.Class(level)
 		}
 	}
 	if w.unkeyed {
-		a = broker.Address{Class: broker.Class(level), Level: level}
+		a = broker.Address{Class: names.Class(level), Level: level}
 	}
 	m := &broker.Message{Queue: queue, Seq: w.seq, Level: level, Key: key, Weight: weight, EnqueuedAt: w.now}
 	w.lane(queue, a).messages = append(w.lane(queue, a).messages, m)

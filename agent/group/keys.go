@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/fairlead/fairlead/agent/broker"
+	"github.com/fairlead/fairlead/agent/broker/names"
 )
 
 // Bucket is what the group needs of the coordination bucket: a mirror in memory, and writes with their outcome.
@@ -43,7 +44,7 @@ func definitionKey(queue string) string { return definitionPrefix + token(queue)
 // token makes one token of a KV key from any string, injectively. What is too long for a key, or not UTF-8, is named by
 // its hash: "=h" begins no other token.
 func token(s string) string {
-	t, err := broker.EncodeKey(s)
+	t, err := names.EncodeKey(s)
 	if err != nil {
 		sum := sha256.Sum256([]byte(s))
 		return "=h" + hex.EncodeToString(sum[:])
@@ -53,5 +54,5 @@ func token(s string) string {
 
 // queueOf returns the queue of a definition's key.
 func queueOf(key string) (string, bool) {
-	return broker.DecodeKey(strings.TrimPrefix(key, definitionPrefix))
+	return names.DecodeKey(strings.TrimPrefix(key, definitionPrefix))
 }

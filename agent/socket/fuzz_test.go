@@ -8,13 +8,14 @@ import (
 	"time"
 
 	"github.com/fairlead/fairlead/agent/broker"
+	"github.com/fairlead/fairlead/agent/broker/names"
 	"github.com/fairlead/fairlead/config"
 )
 
 // acceptable fails when a publication that was accepted from a hostile publisher could do harm.
 func acceptable(t *testing.T, q *config.Queue, p broker.Publication) {
 	t.Helper()
-	if _, err := broker.EncodeKey(p.Key); err != nil {
+	if _, err := names.EncodeKey(p.Key); err != nil {
 		t.Errorf("key %q was accepted: %v", p.Key, err)
 	}
 	if p.Level >= q.Levels {

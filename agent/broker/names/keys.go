@@ -1,4 +1,4 @@
-package broker
+package names
 
 import (
 	"errors"
@@ -9,8 +9,8 @@ import (
 // MaxEncodedKey is the longest key, in bytes after encoding.
 const MaxEncodedKey = 128
 
-// unkeyedToken stands for the key "" in a subject.
-const unkeyedToken = "_"
+// Unkeyed stands for the key "" in a subject.
+const Unkeyed = "_"
 
 // ErrInvalidKey says that a key cannot be used: it is not valid UTF-8, or too long once encoded. Nothing was sent.
 var ErrInvalidKey = errors.New("broker: invalid key")
@@ -23,8 +23,8 @@ const upperHex = "0123456789ABCDEF"
 func EncodeKey(key string) (string, error) {
 	switch key {
 	case "":
-		return unkeyedToken, nil
-	case unkeyedToken:
+		return Unkeyed, nil
+	case Unkeyed:
 		return "=5F", nil
 	}
 	if !utf8.ValidString(key) {
@@ -58,7 +58,7 @@ func EncodeKey(key string) (string, error) {
 // DecodeKey is the inverse of [EncodeKey]. It refuses every token that EncodeKey does not produce, so that two tokens
 // never mean the same key.
 func DecodeKey(token string) (string, bool) {
-	if token == unkeyedToken {
+	if token == Unkeyed {
 		return "", true
 	}
 	if token == "" || len(token) > MaxEncodedKey {
