@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/fairlead/fairlead/agent/broker/rights"
 	"github.com/fairlead/fairlead/config"
 )
 
@@ -70,7 +71,7 @@ func (c *Client) unreachable() string {
 }
 
 func (c *Client) checkJetStream(ctx context.Context) string {
-	if err := c.tryRight(ctx, infoRight()); err != nil {
+	if err := c.tryRight(ctx, rights.Info()); err != nil {
 		return "JetStream did not answer: " + c.why("$JS.API.INFO", err)
 	}
 	answer, err := c.api(ctx, "INFO", nil)
@@ -102,7 +103,7 @@ func (c *Client) why(subject string, err error) string {
 }
 
 // tries finds out at once which of several rights this identity lacks, and describes them.
-func (c *Client) tries(ctx context.Context, owner string, list []right) []string {
+func (c *Client) tries(ctx context.Context, owner string, list []rights.Right) []string {
 	ctx, cancel := context.WithTimeout(ctx, answerWait)
 	defer cancel()
 	found := make([]string, len(list))
@@ -111,9 +112,9 @@ func (c *Client) tries(ctx context.Context, owner string, list []right) []string
 		wg.Go(func() {
 			if err := c.tryRight(ctx, r); err != nil {
 				if refused := new(NotPermittedError); errors.As(err, &refused) {
-					refused.Missing = Permission{Direction: r.dir, Subject: r.subject} // the rest is said before it
+					refused.Missing = rights.Permission{Direction: r.Direction, Subject: r.Subject} // the rest is said before it
 				}
-				found[i] = fmt.Sprintf("%s: may not %s: %s", owner, r.may, c.why(r.subject, err))
+				found[i] = fmt.Sprintf("%s: may not %s: %s", owner, r.May, c.why(r.Subject, err))
 			}
 		})
 	}
@@ -122,16 +123,16 @@ func (c *Client) tries(ctx context.Context, owner string, list []right) []string
 }
 
 // tryRight does what needs a right, so that nothing comes of it. Its error says that this identity has not got it.
-func (c *Client) tryRight(ctx context.Context, r right) error {
-	if r.dir == Subscribe {
-		return c.trySubscribe(ctx, r.tried())
+func (c *Client) tryRight(ctx context.Context, r rights.Right) error {
+	if r.Direction == rights.Subscribe {
+		return c.trySubscribe(ctx, r.Tried())
 	}
-	m := &nats.Msg{Subject: r.tried(), Header: r.header, Data: []byte(r.body)}
-	if r.silent {
+	m := &nats.Msg{Subject: r.Tried(), Header: r.Header, Data: []byte(r.Body)}
+	if r.Silent {
 		if err := c.nc.PublishMsg(m); err != nil {
 			return err
 		}
-		return c.whetherDenied(ctx, Publish, m.Subject)
+		return c.whetherDenied(ctx, rights.Publish, m.Subject)
 	}
 	_, err := permitted(ctx, c, m.Subject, func(ctx context.Context) (*nats.Msg, error) { return c.nc.RequestMsgWithContext(ctx, m) })
 	if errors.Is(err, nats.ErrNoResponders) {
@@ -147,12 +148,12 @@ func (c *Client) trySubscribe(ctx context.Context, subject string) error {
 		return err
 	}
 	defer func() { _ = sub.Unsubscribe() }()
-	return c.whetherDenied(ctx, Subscribe, subject)
+	return c.whetherDenied(ctx, rights.Subscribe, subject)
 }
 
 // whetherDenied waits until the server has refused the use of a subject, if it does. It refuses before it answers the flush
 // that follows; the client hears of it a moment later.
-func (c *Client) whetherDenied(ctx context.Context, dir Direction, subject string) error {
+func (c *Client) whetherDenied(ctx context.Context, dir rights.Direction, subject string) error {
 	if err := c.nc.FlushWithContext(ctx); err != nil {
 		return err
 	}
@@ -169,32 +170,32 @@ func (c *Client) whetherDenied(ctx context.Context, dir Direction, subject strin
 }
 
 // missing is what there is to say of a stream that does not exist.
-func (c *Client) missing(ctx context.Context, group rightsOf) []string {
-	r := apiCall("STREAM.CREATE", group.stream, "make stream "+group.stream+", which does not exist (run setup with an identity that may)")
-	return c.tries(ctx, group.owner, []right{r})
+func (c *Client) missing(ctx context.Context, group rights.Group) []string {
+	r := rights.Call("STREAM.CREATE", group.Stream, "make stream "+group.Stream+", which does not exist (run setup with an identity that may)")
+	return c.tries(ctx, group.Owner, []rights.Right{r})
 }
 
 // checkStream looks at a stream and, when it exists, tries what agents do with it. different tells whether the stream is to
 // be changed to what the file says.
-func (c *Client) checkStream(ctx context.Context, group rightsOf, different func(jetstream.StreamConfig) bool) (problems []string, info *jetstream.StreamInfo) {
-	info, err := c.inspect(ctx, group.stream)
+func (c *Client) checkStream(ctx context.Context, group rights.Group, different func(jetstream.StreamConfig) bool) (problems []string, info *jetstream.StreamInfo) {
+	info, err := c.inspect(ctx, group.Stream)
 	switch {
 	case err != nil:
-		return []string{fmt.Sprintf("%s: may not look at stream %s: %s", group.owner, group.stream, c.why("$JS.API.STREAM.INFO."+group.stream, err))}, nil
+		return []string{fmt.Sprintf("%s: may not look at stream %s: %s", group.Owner, group.Stream, c.why("$JS.API.STREAM.INFO."+group.Stream, err))}, nil
 	case info == nil:
 		return c.missing(ctx, group), nil
 	case info.Config.Retention != jetstream.LimitsPolicy:
-		return []string{fmt.Sprintf("%s: stream %s exists with %s retention and was not made by Fairlead: rename the queue or remove the stream", group.owner, group.stream, info.Config.Retention)}, nil
+		return []string{fmt.Sprintf("%s: stream %s exists with %s retention and was not made by Fairlead: rename the queue or remove the stream", group.Owner, group.Stream, info.Config.Retention)}, nil
 	}
-	list := group.list
+	list := group.List
 	if different(info.Config) {
-		list = append(slices.Clip(list), apiCall("STREAM.UPDATE", group.stream, "change stream "+group.stream+" to what the file says"))
+		list = append(slices.Clip(list), rights.Call("STREAM.UPDATE", group.Stream, "change stream "+group.Stream+" to what the file says"))
 	}
-	return c.tries(ctx, group.owner, list), info
+	return c.tries(ctx, group.Owner, list), info
 }
 
 func (c *Client) checkQueue(ctx context.Context, q config.Queue) []string {
-	group := queueRights(c.names, q)
+	group := rights.OfQueue(c.names, q)
 	problems, info := c.checkStream(ctx, group, func(have jetstream.StreamConfig) bool {
 		return !sameConfig(have, mergeConfig(have, c.streamConfig(q)))
 	})
@@ -202,15 +203,15 @@ func (c *Client) checkQueue(ctx context.Context, q config.Queue) []string {
 		other, err := permitted(ctx, c, "$JS.API.STREAM.NAMES", func(ctx context.Context) (string, error) {
 			return c.js.StreamNameBySubject(ctx, c.names.Subjects(q.Name))
 		})
-		if err == nil && other != group.stream { // an identity that may not ask need not be told
-			problems = append(problems, fmt.Sprintf("%s: stream %s already takes subjects of %s: choose another nats.prefix or name, or change that stream", group.owner, other, c.names.Subjects(q.Name)))
+		if err == nil && other != group.Stream { // an identity that may not ask need not be told
+			problems = append(problems, fmt.Sprintf("%s: stream %s already takes subjects of %s: choose another nats.prefix or name, or change that stream", group.Owner, other, c.names.Subjects(q.Name)))
 		}
 	}
 	return append(problems, c.checkSources(ctx, q)...)
 }
 
 func (c *Client) checkDelays(ctx context.Context, q config.Queue) []string {
-	problems, _ := c.checkStream(ctx, delayRights(c.names, q), func(have jetstream.StreamConfig) bool {
+	problems, _ := c.checkStream(ctx, rights.OfDelayed(c.names, q), func(have jetstream.StreamConfig) bool {
 		_, same := c.mergeDelayStream(have, q)
 		return !same
 	})
@@ -221,7 +222,7 @@ func (c *Client) checkPermits(ctx context.Context, q config.Queue) []string {
 	if NewLayout(q).Cap == 0 {
 		return nil
 	}
-	problems, _ := c.checkStream(ctx, slotRights(c.names, q), func(jetstream.StreamConfig) bool { return false })
+	problems, _ := c.checkStream(ctx, rights.OfPermits(c.names, q), func(jetstream.StreamConfig) bool { return false })
 	return problems
 }
 
@@ -230,7 +231,7 @@ func (c *Client) checkDeadStream(ctx context.Context, q config.Queue) []string {
 	if !q.DeadLetters.Enabled {
 		return nil
 	}
-	problems, _ := c.checkStream(ctx, deadRights(c.names, q), func(have jetstream.StreamConfig) bool {
+	problems, _ := c.checkStream(ctx, rights.OfDeadLetters(c.names, q), func(have jetstream.StreamConfig) bool {
 		_, same := c.mergeDeadStream(have, q)
 		return !same
 	})
@@ -239,10 +240,10 @@ func (c *Client) checkDeadStream(ctx context.Context, q config.Queue) []string {
 
 func (c *Client) checkBucket(ctx context.Context, queues []config.Queue) []string {
 	leased := slices.ContainsFunc(queues, func(q config.Queue) bool { return q.SingleActiveConsumer })
-	group := bucketRights(c.names, leased)
+	group := rights.OfBucket(c.names, leased)
 	problems, info := c.checkStream(ctx, group, func(jetstream.StreamConfig) bool { return false })
 	if info != nil && info.State.FirstSeq < minFence && info.State.LastSeq < minFence {
-		problems = append(problems, group.owner+": was made by hand: its revisions start too low to serve as fences; delete it and let Fairlead make it")
+		problems = append(problems, group.Owner+": was made by hand: its revisions start too low to serve as fences; delete it and let Fairlead make it")
 	}
 	return problems
 }

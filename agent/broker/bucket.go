@@ -26,8 +26,6 @@ type Entry struct {
 var ErrConflict = errors.New("broker: the record has changed")
 
 const (
-	// syncKey is written to find out how far a watch has come: what was written before it has been seen when it is seen.
-	syncKey = "sync"
 	// markerAge is how long the mark of a deleted record stays, so that every agent hears of the deletion.
 	markerAge = 5 * time.Minute
 	// watchLimit is how long a watch may be behind a confirmed write before it is opened again: a watch can fall silent

@@ -3,6 +3,7 @@
 // consumer by name. They are
 //
 //	names       what streams and subjects are called, and how a key becomes a token
+//	rights      what an identity may need in NATS, and how to find out whether it has it
 //	embedded    the JetStream server inside the agent's process
 //
 // # Queues, lanes, wake-ups
@@ -84,8 +85,9 @@
 //
 // # Permissions
 //
-// [Names.AgentPermissions] lists all that an agent's identity needs in NATS. NATS does not answer a request that it refuses: it
-// says so apart from it, and whoever waits for the answer gets a [NotPermittedError] that names what is to be allowed.
+// What an agent's identity needs in NATS is listed by package rights, and [Client.CheckAccess] tries it. NATS does not answer a
+// request that it refuses: it says so apart from it, and whoever waits for the answer gets a [NotPermittedError] that names what is
+// to be allowed.
 //
 // # Guarantees
 //

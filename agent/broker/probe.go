@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/fairlead/fairlead/agent/broker/names"
 )
 
 // Sync returns when the mirror shows everything that was written before the call. Calls that come while a write is on its
@@ -65,7 +67,7 @@ func (b *Bucket) catchUp() error {
 		err      error
 	}
 	written := make(chan result, 1)
-	b.Put(syncKey, nil, func(revision uint64, err error) { written <- result{revision, err} })
+	b.Put(names.SyncKey, nil, func(revision uint64, err error) { written <- result{revision, err} })
 	var r result
 	select {
 	case r = <-written:

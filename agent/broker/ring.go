@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/fairlead/fairlead/agent/broker/names"
+	"github.com/fairlead/fairlead/agent/broker/rights"
 	"github.com/fairlead/fairlead/config"
 )
 
@@ -350,7 +351,7 @@ func (g *ring) hunt(n newcomer) (*hunt, error) {
 		g.mu.Unlock()
 		g.strangeAt = time.Time{}
 	}
-	g.scout.direct = n.queue.Storage.Replicas <= 1 && g.c.denied(Publish, "$JS.API.DIRECT.GET."+g.stream) == nil
+	g.scout.direct = n.queue.Storage.Replicas <= 1 && g.c.denied(rights.Publish, "$JS.API.DIRECT.GET."+g.stream) == nil
 	if time.Since(g.strangeAt) > strangersAge {
 		strange, err := g.scout.strangers(g.ctx)
 		if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/fairlead/fairlead/agent"
-	"github.com/fairlead/fairlead/agent/broker"
+	"github.com/fairlead/fairlead/agent/broker/rights"
 )
 
 var errPermissionsFormat = errors.New("use conf or json")
@@ -69,14 +69,14 @@ It depends on the queues, the prefix and the bucket of the file: print it again 
 }
 
 // permissionsConf writes permissions as nats-server's configuration has them.
-func permissionsConf(list []broker.Permission) string {
+func permissionsConf(list []rights.Permission) string {
 	widest := 0
 	for _, p := range list {
 		widest = max(widest, len(p.Subject))
 	}
 	var b strings.Builder
 	b.WriteString("permissions: {\n")
-	for _, direction := range []broker.Direction{broker.Publish, broker.Subscribe} {
+	for _, direction := range []rights.Direction{rights.Publish, rights.Subscribe} {
 		fmt.Fprintf(&b, "  %s: [\n", direction)
 		for _, p := range list {
 			if p.Direction == direction {
@@ -90,7 +90,7 @@ func permissionsConf(list []broker.Permission) string {
 }
 
 // permissionsJSON writes permissions as a user's JWT has them.
-func permissionsJSON(list []broker.Permission) (string, error) {
+func permissionsJSON(list []rights.Permission) (string, error) {
 	type allowed struct {
 		Allow []string `json:"allow"`
 	}
@@ -100,7 +100,7 @@ func permissionsJSON(list []broker.Permission) (string, error) {
 	}
 	for _, p := range list {
 		into := &all.Pub
-		if p.Direction == broker.Subscribe {
+		if p.Direction == rights.Subscribe {
 			into = &all.Sub
 		}
 		into.Allow = append(into.Allow, p.Subject)

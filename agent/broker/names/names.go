@@ -33,6 +33,10 @@ func (n Names) DeadStream(queue string) string { return n.upper + "_DEAD_" + que
 // Bucket is the coordination bucket.
 func (n Names) Bucket() string { return n.bucket }
 
+// SyncKey is the record of the bucket that agents write to find out how far their watch has come: what was written before it
+// has been seen when it is seen.
+const SyncKey = "sync"
+
 // Subjects is everything that a queue's stream stores.
 func (n Names) Subjects(queue string) string { return n.prefix + ".q." + queue + ".>" }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 
 	"github.com/fairlead/fairlead/agent/broker/names"
+	"github.com/fairlead/fairlead/agent/broker/rights"
 	"github.com/fairlead/fairlead/config"
 )
 
@@ -21,10 +22,10 @@ func needy() []config.Queue {
 	}
 }
 
-func allowed(list []Permission) *server.Permissions {
+func allowed(list []rights.Permission) *server.Permissions {
 	p := &server.Permissions{Publish: &server.SubjectPermission{}, Subscribe: &server.SubjectPermission{}}
 	for _, one := range list {
-		if one.Direction == Subscribe {
+		if one.Direction == rights.Subscribe {
 			p.Subscribe.Allow = append(p.Subscribe.Allow, one.Subject)
 		} else {
 			p.Publish.Allow = append(p.Publish.Allow, one.Subject)
@@ -35,7 +36,7 @@ func allowed(list []Permission) *server.Permissions {
 
 // With all permissions but one, the check says which one is missing, and nothing else; with all of them, nothing.
 func TestCheckAccessNamesEachMissingPermission(t *testing.T) {
-	all := AgentPermissions(names.New("fl", "fairlead"), needy())
+	all := rights.OfAgent(names.New("fl", "fairlead"), needy())
 	if len(all) < 50 {
 		t.Fatalf("only %d permissions", len(all))
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -12,12 +13,44 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/fairlead/fairlead/agent/broker/names"
-	"github.com/fairlead/fairlead/config"
+	"github.com/fairlead/fairlead/agent/broker/rights"
 )
 
 // NATS does not answer a request that the identity may not send: it says so apart from all requests, and whoever waits for
 // the answer waits in vain. The calls here end as soon as the server has said it.
+
+// NotPermittedError says that NATS refuses this identity something that an agent needs. Nothing was done. It wraps
+// [ErrUnavailable] and NATS's own permission violation.
+type NotPermittedError struct {
+	Direction rights.Direction
+	Subject   string            // as it was used
+	Missing   rights.Permission // what has to be allowed; zero if nothing here needs the subject
+}
+
+// Error implements error.
+func (e *NotPermittedError) Error() string { return "broker: " + e.sentence() }
+
+// sentence is the error for people, without the package.
+func (e *NotPermittedError) sentence() string {
+	words := map[rights.Direction]string{rights.Publish: "publish to", rights.Subscribe: "subscribe to"}
+	s := fmt.Sprintf("permissions violation: NATS does not let this identity %s %q", words[e.Direction], e.Subject)
+	if e.Missing.Subject == "" {
+		return s
+	}
+	if e.Missing.For != "" {
+		s += " (" + e.Missing.For + ")"
+	}
+	s += ": allow it"
+	if e.Missing.Subject != e.Subject {
+		s += fmt.Sprintf(" to %s %q", words[e.Direction], e.Missing.Subject)
+	}
+	return s + "; \"fairlead permissions\" lists all that it needs"
+}
+
+// Unwrap makes errors.Is true for ErrUnavailable and nats.ErrPermissionViolation.
+func (e *NotPermittedError) Unwrap() []error {
+	return []error{ErrUnavailable, nats.ErrPermissionViolation}
+}
 
 const (
 	// maxDenials bounds how many refusals of rights are remembered.
@@ -56,9 +89,9 @@ func (c *Client) deny(err error) *NotPermittedError {
 	}
 	refused := &NotPermittedError{Subject: words[2]}
 	if strings.EqualFold(words[1], "subscription") {
-		refused.Direction = Subscribe
+		refused.Direction = rights.Subscribe
 	}
-	refused.Missing = wanted(c.names, refused, c.queues)
+	refused.Missing = rights.Wanted(c.names, c.queues, refused.Direction, refused.Subject)
 	c.mu.Lock()
 	known := slices.IndexFunc(c.denials, func(d denial) bool { return *d.err == *refused })
 	switch {
@@ -68,31 +101,21 @@ func (c *Client) deny(err error) *NotPermittedError {
 		c.denials = append(c.denials, denial{refused, time.Now()})
 	}
 	for a := range c.asked { // each by itself
-		if refused.Direction == Publish && a.subject == refused.Subject {
+		if refused.Direction == rights.Publish && a.subject == refused.Subject {
 			copied := *refused
 			a.refuse(&copied)
 		}
 	}
 	c.mu.Unlock()
-	if refused.Direction == Publish && c.writes != nil {
+	if refused.Direction == rights.Publish && c.writes != nil {
 		c.deletes.refused(refused)
 		c.writes.refused(refused)
 	}
 	return refused
 }
 
-// wanted returns the permission under which the server would not have refused.
-func wanted(n names.Names, e *NotPermittedError, queues []config.Queue) Permission {
-	for _, p := range slices.Concat(AgentPermissions(n, queues), SetupPermissions(n, queues)) {
-		if p.Direction == e.Direction && config.SubjectsMeet(p.Subject, e.Subject) {
-			return p
-		}
-	}
-	return Permission{}
-}
-
 // denied returns what the server has refused lately, of one subject, or nil.
-func (c *Client) denied(dir Direction, subject string) *NotPermittedError {
+func (c *Client) denied(dir rights.Direction, subject string) *NotPermittedError {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, d := range c.denials {
