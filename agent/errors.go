@@ -6,6 +6,7 @@ import (
 
 	"github.com/fairlead/fairlead/agent/api"
 	"github.com/fairlead/fairlead/agent/broker"
+	"github.com/fairlead/fairlead/agent/broker/credentials"
 	"github.com/fairlead/fairlead/agent/broker/names"
 )
 
@@ -13,7 +14,7 @@ var (
 	// ErrBroker says that NATS cannot be reached or used. The agent was not started, or the set-up was not done.
 	ErrBroker = errors.New("agent: NATS cannot be used")
 	// ErrSecret says that a file with a secret that the settings name is missing, empty, or open to others.
-	ErrSecret = broker.ErrSecret
+	ErrSecret = credentials.ErrSecret
 	// ErrStopped says that the agent was stopped. It cannot be started again.
 	ErrStopped = errors.New("agent: stopped")
 	// ErrReload says that a change of the file needs a restart. Nothing was changed.

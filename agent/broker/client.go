@@ -18,8 +18,10 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/fairlead/fairlead/agent/broker/credentials"
 	"github.com/fairlead/fairlead/agent/broker/embedded"
 	"github.com/fairlead/fairlead/agent/broker/names"
+	"github.com/fairlead/fairlead/agent/broker/seldom"
 	"github.com/fairlead/fairlead/config"
 )
 
@@ -54,7 +56,7 @@ type Options struct {
 type Client struct {
 	names    names.Names
 	log      hclog.Logger
-	seldom   *seldom // for what can happen with every message
+	seldom   *seldom.Log // for what can happen with every message
 	metrics  *Metrics
 	server   *embedded.Server // nil unless embedded
 	nc       *nats.Conn
@@ -98,12 +100,12 @@ type Client struct {
 
 // Connect starts the embedded server if there is one, and a connection that looks for NATS until it is closed. It returns
 // before NATS was found, unless ctx allows for waiting: it waits until ctx ends, at most, and then returns a working
-// client all the same. Errors are of the settings: unreadable credentials, a store in use.
+// client all the same. Errors are of the settings: unreadable credentials ([credentials.ErrSecret]), a store in use.
 func Connect(ctx context.Context, o Options) (*Client, error) {
 	c := &Client{
 		names:   names.New(o.NATS.Prefix, o.Bucket),
 		log:     o.Logger,
-		seldom:  newSeldom(o.Logger),
+		seldom:  seldom.New(o.Logger),
 		metrics: o.Metrics,
 		queues:  o.Queues,
 		agent:   o.Agent,
@@ -201,18 +203,22 @@ func (c *Client) dialOptions(o Options, up chan<- struct{}) ([]nats.Option, erro
 			<-c.ready
 			if refused := c.deny(err); refused != nil {
 				c.setErr(refused)
-				c.seldom.warn(refused.sentence())
+				c.seldom.Warn(refused.sentence())
 				return
 			}
 			c.setErr(err)
 			if sub != nil {
-				c.seldom.warn("NATS reported an error: "+err.Error(), "subject", sub.Subject)
+				c.seldom.Warn("NATS reported an error: "+err.Error(), "subject", sub.Subject)
 				return
 			}
-			c.seldom.warn("NATS reported an error: " + err.Error())
+			c.seldom.Warn("NATS reported an error: " + err.Error())
 		}),
 	}
-	return appendCredentials(opts, o.NATS)
+	signIn, err := credentials.Options(o.NATS)
+	if err != nil {
+		return nil, err
+	}
+	return append(opts, signIn...), nil
 }
 
 // reconnectDelay is the back-off between tries: 50 ms, doubled up to 1 s, with a quarter of jitter either way. Longer ones

@@ -3,6 +3,7 @@ package broker
 import (
 	"context"
 	"errors"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/fairlead/fairlead/agent/broker/credentials"
 	"github.com/fairlead/fairlead/config"
 )
 
@@ -28,6 +30,18 @@ func TestEmbeddedStoreIsLocked(t *testing.T) {
 	first.Close()
 	first.Close()
 	connect(t, cfg)
+}
+
+// A file with a secret that is not one is told before anybody is connected to.
+func TestConnectWithoutItsSecret(t *testing.T) {
+	cfg := config.NATS{URLs: []string{"nats://127.0.0.1:1"}, TokenFile: filepath.Join(t.TempDir(), "none")}
+	c, err := Connect(within(t), Options{NATS: cfg, Logger: hclog.NewNullLogger()})
+	if err == nil {
+		c.Close()
+	}
+	if !errors.Is(err, credentials.ErrSecret) || !strings.Contains(err.Error(), "nats.token_file") {
+		t.Errorf("%v", err)
+	}
 }
 
 // What is stored in the embedded server is there after a restart of the agent.

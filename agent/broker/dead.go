@@ -164,7 +164,7 @@ func (g *grave) store() {
 
 func (g *grave) failed(err error) {
 	g.c.metrics.BurialsFailed.Add(1)
-	g.c.seldom.warn("a message that was given up cannot be moved to the dead letters; it stays in its queue and is tried again",
+	g.c.seldom.Warn("a message that was given up cannot be moved to the dead letters; it stays in its queue and is tried again",
 		"queue", g.m.Queue, "seq", g.m.Seq, "reason", string(g.b.Reason), "error", err)
 	g.over(FinishUnknown, err)
 }

@@ -4,7 +4,9 @@
 //
 //	names       what streams and subjects are called, and how a key becomes a token
 //	rights      what an identity may need in NATS, and how to find out whether it has it
+//	credentials how the agent signs in
 //	embedded    the JetStream server inside the agent's process
+//	seldom      logs what can happen with every message
 //
 // # Queues, lanes, wake-ups
 //

@@ -86,7 +86,7 @@ func (c *Client) keep(m *Message, record []byte, try int, then func()) {
 			return
 		}
 		if err != nil && !errors.Is(err, ErrClosed) {
-			c.seldom.warn("the attempts of a returned message could not be written; trying again", "queue", m.Queue, "seq", m.Seq, "error", err)
+			c.seldom.Warn("the attempts of a returned message could not be written; trying again", "queue", m.Queue, "seq", m.Seq, "error", err)
 			if m.held() {
 				c.attempts.later(attemptKey{m.Queue, m.Seq}, record)
 			}
@@ -232,7 +232,7 @@ func (c *Client) readDeleted(answer *nats.Msg) Finish {
 		case r.Error.ErrCode == 10057 && (r.Error.Description == "no message found" || r.Error.Description == "deleted message" || r.Error.Description == "stream store EOF"):
 			return AlreadyFinished
 		}
-		c.seldom.warn("JetStream refused to delete a message", "code", r.Error.ErrCode, "error", r.Error.Description)
+		c.seldom.Warn("JetStream refused to delete a message", "code", r.Error.ErrCode, "error", r.Error.Description)
 	}
 	return FinishUnknown
 }

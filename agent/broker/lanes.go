@@ -39,7 +39,7 @@ func (c *Client) ensureLane(ctx context.Context, lane *Lane) error {
 	c.metrics.LanesMade.Add(1)
 	if info.Delivered.Consumer == 0 {
 		if err := c.bucket.Sync(ctx); err != nil {
-			c.seldom.warn("delays of returned messages cannot be read now and may be cut short", "lane", lane.name, "error", err)
+			c.seldom.Warn("delays of returned messages cannot be read now and may be cut short", "lane", lane.name, "error", err)
 		}
 	}
 	return nil

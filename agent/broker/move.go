@@ -172,7 +172,7 @@ func (b *moves) store(def config.Queue, d *dueMessage) {
 	c := b.m.c
 	to := &nats.Msg{Subject: c.names.SubjectPrefix(def.Name) + d.Class + "." + d.Token, Header: d.header, Data: d.msg.Data()}
 	if int64(to.Size()) > c.MaxPayload() {
-		c.seldom.warn("a delayed message is larger than the server takes; it waits", "queue", def.Name, "handle", d.Handle)
+		c.seldom.Warn("a delayed message is larger than the server takes; it waits", "queue", def.Name, "handle", d.Handle)
 		_ = d.msg.NakWithDelay(largePause)
 		return
 	}
@@ -205,7 +205,7 @@ func (b *moves) failed(d *dueMessage, err error) {
 		return
 	}
 	if errors.Is(err, ErrTooLarge) { // nor does this
-		b.m.c.seldom.warn("a delayed message is larger than its queue's stream takes; it waits", "queue", b.m.queue, "handle", d.Handle, "error", err)
+		b.m.c.seldom.Warn("a delayed message is larger than its queue's stream takes; it waits", "queue", b.m.queue, "handle", d.Handle, "error", err)
 		_ = d.msg.NakWithDelay(largePause)
 		return
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/fairlead/fairlead/agent/broker/seldom"
 	"github.com/fairlead/fairlead/config"
 )
 
@@ -63,7 +64,7 @@ func (c *Client) MoveDelayed(ctx context.Context, queue string, definition func(
 			m.worked, pause = false, moverPause
 		}
 		if err != nil && !errors.Is(err, ErrUnavailable) {
-			m.log.warn("delayed messages cannot be moved; trying again", "queue", queue, "error", err)
+			m.log.Warn("delayed messages cannot be moved; trying again", "queue", queue, "error", err)
 		}
 		if errors.Is(err, ErrStreamMissing) {
 			pause = 5 * time.Second
@@ -78,7 +79,7 @@ type mover struct {
 	c          *Client
 	queue      string
 	definition func() (config.Queue, bool)
-	log        *seldom
+	log        *seldom.Log
 	back       chan struct{} // written when NATS is back
 	worked     bool          // something was moved since the last failure
 	full       bool          // the queue was full when last tried

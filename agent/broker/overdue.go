@@ -43,10 +43,10 @@ func (m *mover) lookForOverdue(ctx context.Context) {
 	m.look = time.Now().Add(max(overduePause/2+rand.N(overduePause), overdueShare*time.Since(began)))
 	if brought > 0 {
 		m.worked = true
-		m.log.warn("JetStream has not stored delayed messages again whose time had come; the agent has done it", "queue", m.queue, "messages", brought)
+		m.log.Warn("JetStream has not stored delayed messages again whose time had come; the agent has done it", "queue", m.queue, "messages", brought)
 	}
 	if err != nil && ctx.Err() == nil && !errors.Is(err, ErrUnavailable) {
-		m.log.warn("overdue delayed messages cannot be looked for; trying again", "queue", m.queue, "error", err)
+		m.log.Warn("overdue delayed messages cannot be looked for; trying again", "queue", m.queue, "error", err)
 	}
 }
 

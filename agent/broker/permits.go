@@ -290,7 +290,7 @@ func (p *Permits) complain(err error) {
 	if err == nil || errors.Is(err, ErrClosed) || errors.Is(err, ErrOutcomeUnknown) || !p.c.Connected() {
 		return
 	}
-	p.c.seldom.warn("the records of what is in flight of each key cannot be used; nothing more of the queue is taken until they can", "queue", p.queue, "stream", p.stream, "error", err)
+	p.c.seldom.Warn("the records of what is in flight of each key cannot be used; nothing more of the queue is taken until they can", "queue", p.queue, "stream", p.stream, "error", err)
 }
 
 // Close gives back whatever this holder still has, and waits until that is done or ctx ends. It can be called twice.

@@ -172,7 +172,7 @@ func (g *ring) takeTurn() {
 		g.turn.pass(g.ctx)
 	}
 	if err := g.turn.take(g.ctx); err != nil && g.ctx.Err() == nil {
-		g.c.seldom.warn("agents cannot take turns at a full queue: what they evict at the same time may not be the lowest", "queue", g.queue, "error", err)
+		g.c.seldom.Warn("agents cannot take turns at a full queue: what they evict at the same time may not be the lowest", "queue", g.queue, "error", err)
 	}
 }
 
@@ -399,7 +399,7 @@ func (g *ring) evict(n newcomer, victims []*Message) error {
 			failed = err
 		}
 	}
-	g.c.seldom.warn("queue "+g.queue+" is full: its oldest messages of the lowest level make room for new ones", "limits", fmt.Sprintf("%+v", n.queue.Limits))
+	g.c.seldom.Warn("queue "+g.queue+" is full: its oldest messages of the lowest level make room for new ones", "limits", fmt.Sprintf("%+v", n.queue.Limits))
 	switch {
 	case failed == nil:
 		return nil

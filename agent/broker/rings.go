@@ -44,7 +44,7 @@ func (c *Client) refused(queue string, err error) {
 	}
 	if errors.Is(err, ErrStoreFull) {
 		c.metrics.Refused.Add(queue, StoreFull)
-		c.seldom.warn("JetStream has no room left: publishes are refused until work is done, or its limit is raised", "queue", queue, "error", err)
+		c.seldom.Warn("JetStream has no room left: publishes are refused until work is done, or its limit is raised", "queue", queue, "error", err)
 	}
 }
 

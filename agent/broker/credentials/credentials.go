@@ -1,4 +1,4 @@
-package broker
+package credentials
 
 import (
 	"errors"
@@ -21,8 +21,10 @@ var ErrSecret = errors.New("broker: a file with a secret cannot be used")
 // does not run as root its secrets.
 const strangers fs.FileMode = 0o027
 
-// appendCredentials adds how the agent signs in.
-func appendCredentials(opts []nats.Option, cfg config.NATS) ([]nats.Option, error) {
+// Options are how an agent with these settings signs in; none when they say nothing of it. The files are looked at, and those with a
+// password or a token are read. Errors wrap [ErrSecret] and name the setting; no error holds a secret.
+func Options(cfg config.NATS) ([]nats.Option, error) {
+	var opts []nats.Option
 	for _, s := range []struct{ setting, path string }{
 		{"nats.creds", cfg.Creds}, {"nats.nkey", cfg.NKey}, {"nats.password_file", cfg.PasswordFile}, {"nats.token_file", cfg.TokenFile}, {"nats.tls.key", keyOf(cfg.TLS)},
 	} {
