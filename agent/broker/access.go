@@ -14,6 +14,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/fairlead/fairlead/agent/broker/rights"
+	"github.com/fairlead/fairlead/agent/broker/wire"
 	"github.com/fairlead/fairlead/config"
 )
 
@@ -28,7 +29,7 @@ func (c *Client) CheckAccess(ctx context.Context, queues []config.Queue) []strin
 		return []string{c.unreachable()}
 	}
 	// Without these two there is no answer to anything else.
-	if err := c.trySubscribe(ctx, c.nc.NewInbox()+".*"); err != nil {
+	if err := c.trySubscribe(ctx, c.wire.NC.NewInbox()+".*"); err != nil {
 		return []string{"answers of NATS cannot be heard: " + c.why(c.names.InboxPrefix()+".>", err)}
 	}
 	if problem := c.checkJetStream(ctx); problem != "" {
@@ -67,16 +68,16 @@ func (c *Client) unreachable() string {
 	if reason == "" {
 		reason = "no answer yet"
 	}
-	return "NATS cannot be reached at " + strings.Join(c.nc.Servers(), ", ") + ": " + reason
+	return "NATS cannot be reached at " + strings.Join(c.wire.NC.Servers(), ", ") + ": " + reason
 }
 
 func (c *Client) checkJetStream(ctx context.Context) string {
 	if err := c.tryRight(ctx, rights.Info()); err != nil {
 		return "JetStream did not answer: " + c.why("$JS.API.INFO", err)
 	}
-	answer, err := c.api(ctx, "INFO", nil)
+	answer, err := c.wire.API(ctx, "INFO", nil)
 	var r struct {
-		Error *apiError `json:"error"`
+		Error *wire.APIError `json:"error"`
 	}
 	switch {
 	case errors.Is(err, nats.ErrNoResponders):
@@ -94,7 +95,7 @@ func (c *Client) checkJetStream(ctx context.Context) string {
 // why explains an error; when the server has named a missing right, in its words.
 func (c *Client) why(subject string, err error) string {
 	if refused := new(NotPermittedError); errors.As(err, &refused) {
-		return refused.sentence()
+		return refused.Sentence()
 	}
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, nats.ErrTimeout) {
 		return "no answer in time: this identity may lack the right to use " + subject
@@ -104,7 +105,7 @@ func (c *Client) why(subject string, err error) string {
 
 // tries finds out at once which of several rights this identity lacks, and describes them.
 func (c *Client) tries(ctx context.Context, owner string, list []rights.Right) []string {
-	ctx, cancel := context.WithTimeout(ctx, answerWait)
+	ctx, cancel := context.WithTimeout(ctx, wire.AnswerWait)
 	defer cancel()
 	found := make([]string, len(list))
 	var wg sync.WaitGroup
@@ -129,12 +130,12 @@ func (c *Client) tryRight(ctx context.Context, r rights.Right) error {
 	}
 	m := &nats.Msg{Subject: r.Tried(), Header: r.Header, Data: []byte(r.Body)}
 	if r.Silent {
-		if err := c.nc.PublishMsg(m); err != nil {
+		if err := c.wire.NC.PublishMsg(m); err != nil {
 			return err
 		}
 		return c.whetherDenied(ctx, rights.Publish, m.Subject)
 	}
-	_, err := permitted(ctx, c, m.Subject, func(ctx context.Context) (*nats.Msg, error) { return c.nc.RequestMsgWithContext(ctx, m) })
+	_, err := wire.Permitted(ctx, c.wire, m.Subject, func(ctx context.Context) (*nats.Msg, error) { return c.wire.NC.RequestMsgWithContext(ctx, m) })
 	if errors.Is(err, nats.ErrNoResponders) {
 		return nil // it was sent, which is what is to be shown; the streams were looked at before
 	}
@@ -143,7 +144,7 @@ func (c *Client) tryRight(ctx context.Context, r rights.Right) error {
 
 // trySubscribe subscribes for a moment.
 func (c *Client) trySubscribe(ctx context.Context, subject string) error {
-	sub, err := c.nc.SubscribeSync(subject)
+	sub, err := c.wire.NC.SubscribeSync(subject)
 	if err != nil {
 		return err
 	}
@@ -154,11 +155,11 @@ func (c *Client) trySubscribe(ctx context.Context, subject string) error {
 // whetherDenied waits until the server has refused the use of a subject, if it does. It refuses before it answers the flush
 // that follows; the client hears of it a moment later.
 func (c *Client) whetherDenied(ctx context.Context, dir rights.Direction, subject string) error {
-	if err := c.nc.FlushWithContext(ctx); err != nil {
+	if err := c.wire.NC.FlushWithContext(ctx); err != nil {
 		return err
 	}
 	for range 20 {
-		if denied := c.denied(dir, subject); denied != nil {
+		if denied := c.wire.Denied(dir, subject); denied != nil {
 			return denied
 		}
 		select {
@@ -200,8 +201,8 @@ func (c *Client) checkQueue(ctx context.Context, q config.Queue) []string {
 		return !sameConfig(have, mergeConfig(have, c.streamConfig(q)))
 	})
 	if info == nil {
-		other, err := permitted(ctx, c, "$JS.API.STREAM.NAMES", func(ctx context.Context) (string, error) {
-			return c.js.StreamNameBySubject(ctx, c.names.Subjects(q.Name))
+		other, err := wire.Permitted(ctx, c.wire, "$JS.API.STREAM.NAMES", func(ctx context.Context) (string, error) {
+			return c.wire.JS.StreamNameBySubject(ctx, c.names.Subjects(q.Name))
 		})
 		if err == nil && other != group.Stream { // an identity that may not ask need not be told
 			problems = append(problems, fmt.Sprintf("%s: stream %s already takes subjects of %s: choose another nats.prefix or name, or change that stream", group.Owner, other, c.names.Subjects(q.Name)))
@@ -250,9 +251,9 @@ func (c *Client) checkBucket(ctx context.Context, queues []config.Queue) []strin
 
 // inspect returns what a stream is, or nil when it does not exist.
 func (c *Client) inspect(ctx context.Context, stream string) (*jetstream.StreamInfo, error) {
-	ctx, cancel := context.WithTimeout(ctx, answerWait)
+	ctx, cancel := context.WithTimeout(ctx, wire.AnswerWait)
 	defer cancel()
-	s, err := c.stream(ctx, stream)
+	s, err := c.wire.Stream(ctx, stream)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		return nil, nil
 	}

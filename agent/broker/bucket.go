@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -12,6 +11,8 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/fairlead/fairlead/agent/broker/wire"
 )
 
 // Entry is one record of the coordination bucket.
@@ -21,9 +22,6 @@ type Entry struct {
 	Revision uint64
 	Deleted  bool
 }
-
-// ErrConflict says that a record was not at the expected revision. Nothing was written.
-var ErrConflict = errors.New("broker: the record has changed")
 
 const (
 	// markerAge is how long the mark of a deleted record stays, so that every agent hears of the deletion.
@@ -179,13 +177,13 @@ func (b *Bucket) run(ctx context.Context, done chan<- struct{}) {
 func (b *Bucket) watch(ctx context.Context, janitor <-chan time.Time) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	kv, err := b.c.js.KeyValue(ctx, b.name)
+	kv, err := b.c.wire.JS.KeyValue(ctx, b.name)
 	if err != nil {
-		return translate(err)
+		return wire.Translate(err)
 	}
 	w, err := kv.WatchAll(ctx)
 	if err != nil {
-		return translate(err)
+		return wire.Translate(err)
 	}
 	defer func() { _ = w.Stop() }()
 	snapshot := map[string]bool{} // nil once complete
@@ -298,7 +296,7 @@ func (b *Bucket) removeMarks(marks []marker) {
 	if len(marks) == 0 {
 		return
 	}
-	b.c.deletes.do(b.c.deleteRequest("KV_"+b.name, marks[0].revision), func(_ *nats.Msg, err error) {
+	b.c.wire.Deletes.Do(wire.DeleteRequest("KV_"+b.name, marks[0].revision), func(_ *nats.Msg, err error) {
 		if err == nil {
 			b.removeMarks(marks[1:])
 			return
@@ -323,21 +321,17 @@ func (b *Bucket) Swap(key string, value []byte, revision uint64, done func(revis
 		b.mu.Unlock()
 	}
 	if mark == 0 {
-		b.write(key, value, expectRevision(revision), done)
+		b.write(key, value, wire.ExpectLast(revision), done)
 		return
 	}
-	b.write(key, value, expectRevision(mark), func(written uint64, err error) {
+	b.write(key, value, wire.ExpectLast(mark), func(written uint64, err error) {
 		if errors.Is(err, ErrConflict) {
 			// Another agent has removed the mark, or the record is there again: only the first is as asked for.
-			b.write(key, value, expectRevision(0), done)
+			b.write(key, value, wire.ExpectLast(0), done)
 			return
 		}
 		done(written, err)
 	})
-}
-
-func expectRevision(revision uint64) nats.Header {
-	return nats.Header{"Nats-Expected-Last-Subject-Sequence": {strconv.FormatUint(revision, 10)}}
 }
 
 // Delete removes a record.
@@ -348,14 +342,14 @@ func (b *Bucket) Delete(key string, done func(revision uint64, err error)) {
 func (b *Bucket) write(key string, value []byte, h nats.Header, done func(uint64, error)) {
 	m := &nats.Msg{Subject: "$KV." + b.name + "." + key, Header: h, Data: value}
 	deleted := h.Get("KV-Operation") != ""
-	b.c.writes.do(m, func(answer *nats.Msg, err error) {
+	b.c.wire.Writes.Do(m, func(answer *nats.Msg, err error) {
 		b.heard(answer, err)
 		if errors.Is(err, ErrNobody) {
 			err = fmt.Errorf("%w: nobody takes what is written to %s: it was deleted, or has no leader: %w", ErrBucket, b.name, err)
 		}
-		var ack pubAck
+		var ack wire.PubAck
 		if err == nil {
-			ack, err = parseAck(answer)
+			ack, err = wire.ParseAck(answer)
 		}
 		if err != nil {
 			done(0, err)

@@ -156,7 +156,7 @@ func TestBucketThroughARestart(t *testing.T) {
 	other.reconnected()
 	// Gone without a trace: as if it had been deleted, and its mark removed, while nobody watched.
 	e, _ := r.Bucket().Get("goes")
-	kv, err := r.js.Stream(within(t), "KV_fairlead")
+	kv, err := r.wire.JS.Stream(within(t), "KV_fairlead")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -178,7 +178,7 @@ func TestBucketThroughARestart(t *testing.T) {
 func TestBucketDeleted(t *testing.T) {
 	r := newRig(t, nil)
 	before := r.put("x", "old")
-	if err := r.js.DeleteStream(within(t), "KV_fairlead"); err != nil {
+	if err := r.wire.JS.DeleteStream(within(t), "KV_fairlead"); err != nil {
 		t.Fatal(err)
 	}
 	if err := r.Bucket().Sync(within(t)); !errors.Is(err, ErrBucket) {
@@ -207,7 +207,7 @@ func TestBucketMadeAnewIsWatchedAtOnce(t *testing.T) {
 	r := newRig(t, nil)
 	other := r.another()
 	r.put("x", "old")
-	if err := r.js.DeleteStream(within(t), "KV_fairlead"); err != nil {
+	if err := r.wire.JS.DeleteStream(within(t), "KV_fairlead"); err != nil {
 		t.Fatal(err)
 	}
 	if w := r.put("x", "lost"); !errors.Is(w.err, ErrBucket) || !errors.Is(w.err, ErrNobody) {

@@ -21,22 +21,15 @@ import (
 	"github.com/fairlead/fairlead/agent/broker/credentials"
 	"github.com/fairlead/fairlead/agent/broker/embedded"
 	"github.com/fairlead/fairlead/agent/broker/names"
+	"github.com/fairlead/fairlead/agent/broker/rights"
 	"github.com/fairlead/fairlead/agent/broker/seldom"
+	"github.com/fairlead/fairlead/agent/broker/wire"
 	"github.com/fairlead/fairlead/config"
 )
 
-const (
-	// deletesInFlight bounds the JetStream API calls that this agent has under way: the server shares few workers and one
-	// queue among all clients, and drops the whole queue when it overflows.
-	deletesInFlight = 64
-	// publishesInFlight bounds stored-but-not-confirmed publishes.
-	publishesInFlight = 1024
-	// answerWait is how long one try of a request may take.
-	answerWait = 2 * time.Second
-	// writeTries is how often a write whose outcome is unknown is repeated. Repeating is safe: deletes are idempotent, and
-	// publishes carry an id.
-	writeTries = 3
-)
+// writeTries is how often a write whose outcome is unknown is repeated. Repeating is safe: deletes are idempotent, and publishes
+// carry an id.
+const writeTries = 3
 
 // Options are what a client needs to know.
 type Options struct {
@@ -59,10 +52,7 @@ type Client struct {
 	seldom   *seldom.Log // for what can happen with every message
 	metrics  *Metrics
 	server   *embedded.Server // nil unless embedded
-	nc       *nats.Conn
-	js       jetstream.JetStream
-	deletes  *requester
-	writes   *requester
+	wire     *wire.Wire
 	bucket   *Bucket
 	attempts *attempts
 	queues   []config.Queue
@@ -94,8 +84,6 @@ type Client struct {
 	mu        sync.Mutex
 	listeners []*listener
 	lastErr   string
-	denials   []denial            // what the server has refused this identity
-	asked     map[*asked]struct{} // calls that end when they are refused
 }
 
 // Connect starts the embedded server if there is one, and a connection that looks for NATS until it is closed. It returns
@@ -129,16 +117,17 @@ func Connect(ctx context.Context, o Options) (*Client, error) {
 		url = ""
 		opts = append(opts, nats.InProcessServer(c.server))
 	}
-	if c.nc, err = nats.Connect(url, opts...); err != nil {
+	nc, err := nats.Connect(url, opts...)
+	if err != nil {
 		c.stopServer()
 		return nil, fmt.Errorf("broker: connect: %w", err)
 	}
-	if err := c.init(); err != nil {
-		c.nc.Close()
+	if err := c.init(nc); err != nil {
+		nc.Close()
 		c.stopServer()
 		return nil, err
 	}
-	if !c.nc.IsConnected() {
+	if !nc.IsConnected() {
 		select {
 		case <-up:
 		case <-ctx.Done():
@@ -147,16 +136,13 @@ func Connect(ctx context.Context, o Options) (*Client, error) {
 	return c, nil
 }
 
-func (c *Client) init() (err error) {
+func (c *Client) init(nc *nats.Conn) (err error) {
 	defer close(c.ready)
-	if c.js, err = jetstream.New(c.nc); err != nil {
-		return fmt.Errorf("broker: %w", err)
-	}
-	if c.deletes, err = newRequester(c.nc, deletesInFlight, answerWait); err != nil {
-		return fmt.Errorf("broker: %w", err)
-	}
-	if c.writes, err = newRequester(c.nc, publishesInFlight, answerWait); err != nil {
-		return fmt.Errorf("broker: %w", err)
+	c.wire, err = wire.New(nc, func(dir rights.Direction, subject string) rights.Permission {
+		return rights.Wanted(c.names, c.queues, dir, subject)
+	})
+	if err != nil {
+		return err
 	}
 	c.bucket = newBucket(c)
 	c.Notify(c.bucket.connection)
@@ -201,9 +187,12 @@ func (c *Client) dialOptions(o Options, up chan<- struct{}) ([]nats.Option, erro
 		}),
 		nats.ErrorHandler(func(_ *nats.Conn, sub *nats.Subscription, err error) {
 			<-c.ready
-			if refused := c.deny(err); refused != nil {
+			if c.wire == nil {
+				return // Connect failed
+			}
+			if refused := c.wire.Deny(err); refused != nil {
 				c.setErr(refused)
-				c.seldom.Warn(refused.sentence())
+				c.seldom.Warn(refused.Sentence())
 				return
 			}
 			c.setErr(err)
@@ -269,8 +258,7 @@ func (c *Client) changed(nc *nats.Conn, up bool) {
 		if !nc.IsClosed() {
 			c.log.Warn("the connection to NATS is gone; trying again until it is back")
 		}
-		c.deletes.disconnected()
-		c.writes.disconnected()
+		c.wire.Disconnected()
 	}
 	c.mu.Lock()
 	listeners := c.listeners
@@ -281,7 +269,7 @@ func (c *Client) changed(nc *nats.Conn, up bool) {
 }
 
 // Connected tells whether the connection stands now.
-func (c *Client) Connected() bool { return c.nc.IsConnected() }
+func (c *Client) Connected() bool { return c.wire.Connected() }
 
 // Connection describes the connection.
 type Connection struct {
@@ -295,10 +283,10 @@ type Connection struct {
 
 // Connection describes the connection as it is now.
 func (c *Client) Connection() Connection {
-	s := Connection{Connected: c.Connected(), Embedded: c.server != nil, Reconnects: c.nc.Stats().Reconnects}
+	s := Connection{Connected: c.Connected(), Embedded: c.server != nil, Reconnects: c.wire.NC.Stats().Reconnects}
 	if s.Connected {
-		s.Server = strings.TrimSpace(c.nc.ConnectedServerName() + " " + c.nc.ConnectedServerVersion())
-		s.URL = config.RedactURL(c.nc.ConnectedUrl())
+		s.Server = strings.TrimSpace(c.wire.NC.ConnectedServerName() + " " + c.wire.NC.ConnectedServerVersion())
+		s.URL = config.RedactURL(c.wire.NC.ConnectedUrl())
 	}
 	if c.server != nil {
 		s.URL = c.server.URL()
@@ -311,17 +299,21 @@ func (c *Client) Connection() Connection {
 
 // MaxPayload is the largest message, headers included, that the server takes, in bytes.
 func (c *Client) MaxPayload() int64 {
-	if n := c.nc.MaxPayload(); n > 0 {
+	if n := c.wire.NC.MaxPayload(); n > 0 {
 		return n
 	}
 	return math.MaxInt64
 }
 
+// Missing describes the permissions that the server has refused this agent within the last minute, one for each thing that
+// it needs them for.
+func (c *Client) Missing() []string { return c.wire.Missing() }
+
 // JetStream is for the parts of the agent that keep something of their own in NATS.
-func (c *Client) JetStream() jetstream.JetStream { return c.js }
+func (c *Client) JetStream() jetstream.JetStream { return c.wire.JS }
 
 // Conn is the connection itself.
-func (c *Client) Conn() *nats.Conn { return c.nc }
+func (c *Client) Conn() *nats.Conn { return c.wire.NC }
 
 // Bucket is the coordination bucket. It must be started once the bucket exists.
 func (c *Client) Bucket() *Bucket { return c.bucket }
@@ -336,13 +328,12 @@ func (c *Client) Names() names.Names { return c.names }
 func (c *Client) Close() {
 	c.rings.close()
 	c.bucket.Stop()
-	c.deletes.close()
-	c.writes.close()
+	c.wire.Close()
 	// What was published without waiting (returned messages) must leave before the connection does.
-	if c.nc.IsConnected() {
-		_ = c.nc.FlushTimeout(2 * time.Second)
+	if c.wire.NC.IsConnected() {
+		_ = c.wire.NC.FlushTimeout(2 * time.Second)
 	}
-	c.nc.Close()
+	c.wire.NC.Close()
 	c.stopServer()
 }
 

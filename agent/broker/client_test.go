@@ -110,10 +110,10 @@ func TestCheckAccess(t *testing.T) {
 		t.Errorf("problems of a bucket that may be made: %q", problems)
 	}
 	names := 0
-	for range r.js.StreamNames(within(t)).Name() {
+	for range r.wire.JS.StreamNames(within(t)).Name() {
 		names++
 	}
-	page, err := r.consumers(within(t), "FL_Q_orders", 0)
+	page, err := r.wire.Consumers(within(t), "FL_Q_orders", 0)
 	if names != 3 || r.stored() != before || err != nil || page.Total != 0 {
 		t.Errorf("the check left %d streams, %d messages, %d consumers", names, r.stored(), page.Total)
 	}
@@ -125,7 +125,7 @@ func TestCheckAccessFindsStreams(t *testing.T) {
 	for _, cfg := range []jetstream.StreamConfig{
 		{Name: "OTHER", Subjects: []string{"fl.q.taken.>"}}, {Name: "FL_Q_theirs", Subjects: []string{"theirs"}, Retention: jetstream.InterestPolicy},
 	} {
-		if _, err := r.js.CreateStream(within(t), cfg); err != nil {
+		if _, err := r.wire.JS.CreateStream(within(t), cfg); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -207,13 +207,13 @@ func TestCheckAccessOfPermits(t *testing.T) {
 	})
 	s.user = "admin:admin@"
 	strong := s.rig(func(q *config.Queue) { q.ConcurrencyPerKey = 2 })
-	if _, err := strong.js.Publish(within(t), "fl.slot.orders.a.0.somebody", nil); err != nil {
+	if _, err := strong.wire.JS.Publish(within(t), "fl.slot.orders.a.0.somebody", nil); err != nil {
 		t.Fatal(err)
 	}
 	if problems := strong.CheckAccess(within(t), []config.Queue{strong.q}); problems != nil {
 		t.Errorf("an identity that may everything has problems: %q", problems)
 	}
-	stream, err := strong.js.Stream(within(t), "FL_SLOT_orders")
+	stream, err := strong.wire.JS.Stream(within(t), "FL_SLOT_orders")
 	if err != nil || stream.CachedInfo().State.Msgs != 1 {
 		t.Errorf("%d permits after the check: %v", stream.CachedInfo().State.Msgs, err)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/fairlead/fairlead/agent/broker/wire"
 	"github.com/fairlead/fairlead/agent/payload"
 	"github.com/fairlead/fairlead/config"
 )
@@ -19,9 +20,9 @@ func gzipFrom(min int64) func(*config.Queue) {
 }
 
 // at reads what the stream holds.
-func (r *rig) at(seq uint64) *stored {
+func (r *rig) at(seq uint64) *wire.Stored {
 	r.t.Helper()
-	m, err := r.read(within(r.t), r.names.Stream(r.q.Name), look{Seq: seq})
+	m, err := r.wire.Read(within(r.t), r.names.Stream(r.q.Name), wire.Look{Seq: seq})
 	if err != nil || m == nil {
 		r.t.Fatal(m, err)
 	}

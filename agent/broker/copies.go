@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/fairlead/fairlead/agent/broker/wire"
 )
 
 const (
@@ -54,23 +56,23 @@ func (k *copies) page(ctx context.Context, c *Client, queue string) (more bool, 
 	if k.next > 0 {
 		cfg.DeliverPolicy, cfg.OptStartTime, cfg.OptStartSeq = jetstream.DeliverByStartSequencePolicy, nil, k.next
 	}
-	consumer, err := c.js.CreateConsumer(ctx, stream, cfg)
+	consumer, err := c.wire.JS.CreateConsumer(ctx, stream, cfg)
 	if err != nil {
-		return false, fmt.Errorf("broker: look for moved messages in %s: %w", queue, translate(err))
+		return false, fmt.Errorf("broker: look for moved messages in %s: %w", queue, wire.Translate(err))
 	}
 	defer func() {
 		//nolint:contextcheck // the consumer goes also when ctx has ended
-		ctx, cancel := context.WithTimeout(context.Background(), answerWait)
+		ctx, cancel := context.WithTimeout(context.Background(), wire.AnswerWait)
 		defer cancel()
-		_ = c.js.DeleteConsumer(ctx, stream, consumer.CachedInfo().Name)
+		_ = c.wire.JS.DeleteConsumer(ctx, stream, consumer.CachedInfo().Name)
 	}()
 	pending := consumer.CachedInfo().NumPending
 	if pending == 0 {
 		return false, nil
 	}
-	batch, err := consumer.Fetch(int(min(pending, copiesPage)), jetstream.FetchMaxWait(answerWait))
+	batch, err := consumer.Fetch(int(min(pending, copiesPage)), jetstream.FetchMaxWait(wire.AnswerWait))
 	if err != nil {
-		return false, fmt.Errorf("broker: look for moved messages in %s: %w", queue, translate(err))
+		return false, fmt.Errorf("broker: look for moved messages in %s: %w", queue, wire.Translate(err))
 	}
 	end := false
 	for m := range batch.Messages() {
@@ -85,7 +87,7 @@ func (k *copies) page(ctx context.Context, c *Client, queue string) (more bool, 
 		end = meta.NumPending == 0
 	}
 	if err := batch.Error(); err != nil {
-		return false, fmt.Errorf("broker: look for moved messages in %s: %w", queue, translate(err))
+		return false, fmt.Errorf("broker: look for moved messages in %s: %w", queue, wire.Translate(err))
 	}
 	return !end, ctx.Err()
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/fairlead/fairlead/agent/broker/wire"
 	"github.com/fairlead/fairlead/config"
 )
 
@@ -148,7 +149,7 @@ func (g *grave) store() {
 		g.failed(err)
 		return
 	}
-	g.c.store(letter, func(_ pubAck, err error) {
+	g.c.store(letter, func(_ wire.PubAck, err error) {
 		switch {
 		case err == nil, errors.Is(err, ErrConflict): // now, or before by whoever had the message then
 			g.remove()
@@ -238,7 +239,7 @@ func (c *Client) lastBackoff(queue string) time.Duration {
 
 // erase deletes one message of a stream that is no queue's, and reports whether it is gone.
 func (c *Client) erase(stream string, seq uint64, try int, done func(Finish)) {
-	c.deletes.do(c.deleteRequest(stream, seq), func(answer *nats.Msg, err error) {
+	c.wire.Deletes.Do(wire.DeleteRequest(stream, seq), func(answer *nats.Msg, err error) {
 		switch {
 		case errors.Is(err, ErrOutcomeUnknown) && try < writeTries && c.Connected():
 			c.erase(stream, seq, try+1, done)

@@ -40,7 +40,7 @@ func TestACrashInTheMiddleOfAMove(t *testing.T) {
 						}
 					}
 					if remade {
-						if err := r.js.DeleteConsumer(within(t), lane.stream, lane.name); err != nil {
+						if err := r.wire.JS.DeleteConsumer(within(t), lane.stream, lane.name); err != nil {
 							t.Fatal(err)
 						}
 					}
@@ -205,7 +205,7 @@ func TestBuriedThroughAnOutage(t *testing.T) {
 func TestNoPlaceForDeadLetters(t *testing.T) {
 	for name, how := range map[string]struct{ shut, open func(*rig) error }{
 		"the stream is missing": {
-			func(r *rig) error { return r.js.DeleteStream(within(r.t), "FL_DEAD_orders") },
+			func(r *rig) error { return r.wire.JS.DeleteStream(within(r.t), "FL_DEAD_orders") },
 			func(r *rig) error { return r.EnsureStream(within(r.t), r.q) },
 		},
 		"the stream is full": {
@@ -256,20 +256,20 @@ func TestNoPlaceForDeadLetters(t *testing.T) {
 
 // limitDead sets a limit as an operator would.
 func (r *rig) limitDead(messages int64) error {
-	stream, err := r.js.Stream(within(r.t), "FL_DEAD_orders")
+	stream, err := r.wire.JS.Stream(within(r.t), "FL_DEAD_orders")
 	if err != nil {
 		return err
 	}
 	cfg := stream.CachedInfo().Config
 	cfg.MaxMsgs = messages
-	if _, err = r.js.UpdateStream(within(r.t), cfg); err != nil {
+	if _, err = r.wire.JS.UpdateStream(within(r.t), cfg); err != nil {
 		return err
 	}
 	// A definition that comes into force leaves it alone.
 	if err = r.EnsureStream(within(r.t), r.q); err != nil {
 		return err
 	}
-	if stream, err = r.js.Stream(within(r.t), "FL_DEAD_orders"); err == nil && stream.CachedInfo().Config.MaxMsgs != messages {
+	if stream, err = r.wire.JS.Stream(within(r.t), "FL_DEAD_orders"); err == nil && stream.CachedInfo().Config.MaxMsgs != messages {
 		err = errors.New("the operator's limit is gone")
 	}
 	return err
@@ -283,10 +283,10 @@ func TestAnEvictionWithoutAnAnswer(t *testing.T) {
 		q.AckWait, q.DeadLetters.Evicted = 30*time.Second, true
 	})
 	r.fill(1, 1)
-	if err := r.js.DeleteStream(within(t), "FL_DEAD_orders"); err != nil {
+	if err := r.wire.JS.DeleteStream(within(t), "FL_DEAD_orders"); err != nil {
 		t.Fatal(err)
 	}
-	silent, err := r.nc.Subscribe("fl.dead.orders.>", func(*nats.Msg) {})
+	silent, err := r.wire.NC.Subscribe("fl.dead.orders.>", func(*nats.Msg) {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -315,10 +315,10 @@ func TestAnEvictionWithoutAnAnswer(t *testing.T) {
 func TestABurialWithoutAnAnswer(t *testing.T) {
 	r := newDeadRig(t, nil)
 	other := r.another().asker()
-	if err := r.js.DeleteStream(within(t), "FL_DEAD_orders"); err != nil {
+	if err := r.wire.JS.DeleteStream(within(t), "FL_DEAD_orders"); err != nil {
 		t.Fatal(err)
 	}
-	silent, err := r.nc.Subscribe("fl.dead.orders.>", func(*nats.Msg) {})
+	silent, err := r.wire.NC.Subscribe("fl.dead.orders.>", func(*nats.Msg) {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -362,7 +362,7 @@ func TestAVerdictOutlivesAnEarlyArrival(t *testing.T) {
 	seq := r.publish(0, "a", "poison").Seq
 	m := a.take(lane, 1)[0]
 	r.giveBack(m, Return{Counts: AnAttempt, NotBefore: time.Now().Add(time.Second), Reason: "boom", Dead: DeadRejected})
-	if err := r.js.DeleteConsumer(within(t), lane.stream, lane.name); err != nil {
+	if err := r.wire.JS.DeleteConsumer(within(t), lane.stream, lane.name); err != nil {
 		t.Fatal(err)
 	}
 	until(t, "it arrives before its time", func() bool { return a.ask(lane, 1).Held > 0 })

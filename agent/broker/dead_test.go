@@ -184,7 +184,7 @@ func TestNeverGivenUp(t *testing.T) {
 // Where no dead letters are kept, what is given up is dropped, and counted by its reason.
 func TestDropped(t *testing.T) {
 	r := newDeadRig(t, func(q *config.Queue) { q.DeadLetters.Enabled = false })
-	if _, err := r.js.Stream(within(t), "FL_DEAD_orders"); err == nil {
+	if _, err := r.wire.JS.Stream(within(t), "FL_DEAD_orders"); err == nil {
 		t.Error("a stream was made for what is not kept")
 	}
 	a := r.asker()
@@ -280,7 +280,7 @@ func TestHostileHeadersOfADeadMessage(t *testing.T) {
 	}
 	// And what somebody stores among the dead letters is passed over.
 	for _, subject := range []string{"fl.dead.orders.x", "fl.dead.orders.p0.a.b.c", "fl.dead.orders.p0.a.1", "fl.dead.orders.p0.=ZZ.2"} {
-		if _, err := r.js.PublishMsg(within(t), &nats.Msg{Subject: subject, Data: []byte("junk")}); err != nil {
+		if _, err := r.wire.JS.PublishMsg(within(t), &nats.Msg{Subject: subject, Data: []byte("junk")}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -302,7 +302,7 @@ func TestDeadLettersAge(t *testing.T) {
 		q := r.q
 		q.DeadLetters.MaxAge = age
 		r.define(q)
-		stream, err := r.js.Stream(within(t), "FL_DEAD_orders")
+		stream, err := r.wire.JS.Stream(within(t), "FL_DEAD_orders")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/fairlead/fairlead/agent/broker/names"
+	"github.com/fairlead/fairlead/agent/broker/wire"
 	"github.com/fairlead/fairlead/agent/payload"
 	"github.com/fairlead/fairlead/fairshare"
 )
@@ -103,7 +104,7 @@ type DeadLetter struct {
 }
 
 // readDead reads a dead letter. ok is false for what somebody else has put on a subject of dead letters.
-func (c *Client) readDead(queue string, s *stored) (d *DeadLetter, ok bool) {
+func (c *Client) readDead(queue string, s *wire.Stored) (d *DeadLetter, ok bool) {
 	rest, ok := strings.CutPrefix(s.Subject, c.names.DeadPrefix(queue))
 	i := strings.LastIndexByte(rest, '.')
 	if !ok || i < 0 {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/fairlead/fairlead/agent/broker/names"
+	"github.com/fairlead/fairlead/agent/broker/wire"
 	"github.com/fairlead/fairlead/config"
 )
 
@@ -66,7 +67,7 @@ func TestRetryGoesWhereItIsTold(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			m, err := r.read(within(t), "FL_Q_orders", look{Seq: receipt.Seq})
+			m, err := r.wire.Read(within(t), "FL_Q_orders", wire.Look{Seq: receipt.Seq})
 			if err != nil || m == nil || m.Subject != "fl.q.orders."+c.want+".k" {
 				t.Fatalf("%+v, %v", m, err)
 			}

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/fairlead/fairlead/agent/broker/wire"
 )
 
 // ErrNoDeadLetter says that a queue has no dead letter of this sequence: it was tried again, purged, grew too old, or never
@@ -26,7 +28,7 @@ func (c *Client) DeadLetters(ctx context.Context, queue string, most int) ([]*De
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	stream := c.names.DeadStream(queue)
-	consumer, err := c.js.CreateConsumer(ctx, stream, jetstream.ConsumerConfig{
+	consumer, err := c.wire.JS.CreateConsumer(ctx, stream, jetstream.ConsumerConfig{
 		Description:       "Fairlead list of dead letters",
 		DeliverPolicy:     jetstream.DeliverAllPolicy,
 		AckPolicy:         jetstream.AckNonePolicy,
@@ -39,13 +41,13 @@ func (c *Client) DeadLetters(ctx context.Context, queue string, most int) ([]*De
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("broker: dead letters of %s: %w", queue, translate(err))
+		return nil, fmt.Errorf("broker: dead letters of %s: %w", queue, wire.Translate(err))
 	}
 	defer func() {
 		//nolint:contextcheck // the consumer goes also when ctx has ended
-		ctx, cancel := context.WithTimeout(context.Background(), answerWait)
+		ctx, cancel := context.WithTimeout(context.Background(), wire.AnswerWait)
 		defer cancel()
-		_ = c.js.DeleteConsumer(ctx, stream, consumer.CachedInfo().Name)
+		_ = c.wire.JS.DeleteConsumer(ctx, stream, consumer.CachedInfo().Name)
 	}()
 	want := int(min(consumer.CachedInfo().NumPending, uint64(min(max(most, 1), deadMost))))
 	if want == 0 {
@@ -53,7 +55,7 @@ func (c *Client) DeadLetters(ctx context.Context, queue string, most int) ([]*De
 	}
 	batch, err := consumer.Fetch(want, jetstream.FetchContext(ctx))
 	if err != nil {
-		return nil, fmt.Errorf("broker: dead letters of %s: %w", queue, translate(err))
+		return nil, fmt.Errorf("broker: dead letters of %s: %w", queue, wire.Translate(err))
 	}
 	var list []*DeadLetter
 	for m := range batch.Messages() {
@@ -61,7 +63,7 @@ func (c *Client) DeadLetters(ctx context.Context, queue string, most int) ([]*De
 		if err != nil {
 			continue
 		}
-		s := &stored{Subject: m.Subject(), Seq: meta.Sequence.Stream, Header: m.Headers(), Time: meta.Timestamp}
+		s := &wire.Stored{Subject: m.Subject(), Seq: meta.Sequence.Stream, Header: m.Headers(), Time: meta.Timestamp}
 		if d, ok := c.readDead(queue, s); ok {
 			list = append(list, d)
 		}
@@ -70,7 +72,7 @@ func (c *Client) DeadLetters(ctx context.Context, queue string, most int) ([]*De
 		}
 	}
 	if err := batch.Error(); err != nil {
-		return nil, fmt.Errorf("broker: dead letters of %s: %w", queue, translate(err))
+		return nil, fmt.Errorf("broker: dead letters of %s: %w", queue, wire.Translate(err))
 	}
 	return list, nil
 }
@@ -79,7 +81,7 @@ func (c *Client) DeadLetters(ctx context.Context, queue string, most int) ([]*De
 // [ErrNoDeadLetter] or [ErrUnavailable].
 func (c *Client) DeadLetter(ctx context.Context, queue string, seq uint64) (*DeadLetter, error) {
 	filter := c.names.DeadPrefix(queue) + "*.*." + strconv.FormatUint(seq, 10)
-	s, err := c.read(ctx, c.names.DeadStream(queue), look{Seq: 1, Filter: filter})
+	s, err := c.wire.Read(ctx, c.names.DeadStream(queue), wire.Look{Seq: 1, Filter: filter})
 	if errors.Is(err, ErrStreamMissing) {
 		s, err = nil, nil
 	}
@@ -98,7 +100,7 @@ func (c *Client) DeadLetter(ctx context.Context, queue string, seq uint64) (*Dea
 // behind it. Positions begin at 0 and are of use only here. It is nil when there are no more.
 func (c *Client) NextDeadLetter(ctx context.Context, queue string, at uint64) (d *DeadLetter, next uint64, err error) {
 	for at = max(at, 1); ; {
-		s, err := c.read(ctx, c.names.DeadStream(queue), look{Seq: at, Filter: c.names.DeadPrefix(queue) + ">"})
+		s, err := c.wire.Read(ctx, c.names.DeadStream(queue), wire.Look{Seq: at, Filter: c.names.DeadPrefix(queue) + ">"})
 		if errors.Is(err, ErrStreamMissing) {
 			return nil, at, nil
 		}
@@ -132,19 +134,19 @@ func (c *Client) DeadCount(ctx context.Context, queue string) (uint64, error) {
 }
 
 // deadInfo looks at the stream of a queue's dead letters; one that does not exist is empty.
-func (c *Client) deadInfo(ctx context.Context, queue string) (*streamInfo, error) {
+func (c *Client) deadInfo(ctx context.Context, queue string) (*wire.StreamInfo, error) {
 	name := c.names.DeadStream(queue)
-	answer, err := c.api(ctx, "STREAM.INFO."+name, nil)
+	answer, err := c.wire.API(ctx, "STREAM.INFO."+name, nil)
 	if err != nil {
-		return nil, fmt.Errorf("broker: dead letters of %s: %w", queue, translate(err))
+		return nil, fmt.Errorf("broker: dead letters of %s: %w", queue, wire.Translate(err))
 	}
-	var info streamInfo
+	var info wire.StreamInfo
 	if err := json.Unmarshal(answer, &info); err != nil {
 		return nil, fmt.Errorf("broker: dead letters of %s: %w", queue, err)
 	}
 	switch {
-	case info.Error != nil && info.Error.ErrCode == errStreamNotFound:
-		return &streamInfo{}, nil
+	case info.Error != nil && info.Error.ErrCode == wire.CodeStreamNotFound:
+		return &wire.StreamInfo{}, nil
 	case info.Error != nil:
 		return nil, fmt.Errorf("broker: dead letters of %s: %w", queue, info.Error)
 	}
@@ -154,19 +156,19 @@ func (c *Client) deadInfo(ctx context.Context, queue string) (*streamInfo, error
 // PurgeDeadLetters deletes all dead letters of a queue and returns how many. Nothing reads their stream through consumers
 // that could lose their place by it.
 func (c *Client) PurgeDeadLetters(ctx context.Context, queue string) (uint64, error) {
-	answer, err := c.api(ctx, "STREAM.PURGE."+c.names.DeadStream(queue), nil)
+	answer, err := c.wire.API(ctx, "STREAM.PURGE."+c.names.DeadStream(queue), nil)
 	if err != nil {
 		return 0, fmt.Errorf("broker: purge of the dead letters of %s: %w", queue, err)
 	}
 	var r struct {
-		Error  *apiError `json:"error"`
-		Purged uint64    `json:"purged"`
+		Error  *wire.APIError `json:"error"`
+		Purged uint64         `json:"purged"`
 	}
 	if err := json.Unmarshal(answer, &r); err != nil {
 		return 0, fmt.Errorf("broker: purge of the dead letters of %s: %w", queue, err)
 	}
 	switch {
-	case r.Error != nil && r.Error.ErrCode == errStreamNotFound:
+	case r.Error != nil && r.Error.ErrCode == wire.CodeStreamNotFound:
 		return 0, nil
 	case r.Error != nil:
 		return 0, fmt.Errorf("broker: purge of the dead letters of %s: %w", queue, r.Error)

@@ -1,7 +1,6 @@
 package broker
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -10,6 +9,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/fairlead/fairlead/agent/broker/names"
+	"github.com/fairlead/fairlead/agent/broker/wire"
 	"github.com/fairlead/fairlead/config"
 )
 
@@ -43,7 +43,7 @@ func (c *Client) delay(m *nats.Msg, queue string, at time.Time) (handle string) 
 // storeDelayed stores a delayed message, for which a receipt was prepared. That of a duplicate is about the first one; it has
 // no handle when that is not delayed any more.
 func (c *Client) storeDelayed(m *nats.Msg, q config.Queue, r Receipt, done func(Receipt, error)) {
-	c.store(m, func(ack pubAck, err error) {
+	c.store(m, func(ack wire.PubAck, err error) {
 		switch {
 		case errors.Is(err, ErrNobody):
 			done(Receipt{}, fmt.Errorf("%w (%s)", ErrNoDelays, c.names.DelayStream(q.Name)))
@@ -55,7 +55,7 @@ func (c *Client) storeDelayed(m *nats.Msg, q config.Queue, r Receipt, done func(
 			done(r, nil)
 		default:
 			c.metrics.Duplicates.Add(1)
-			c.lookUp(c.names.DelayStream(q.Name), look{Seq: ack.Sequence}, func(subject string, _ uint64, _ error) {
+			c.wire.LookUp(c.names.DelayStream(q.Name), wire.Look{Seq: ack.Sequence}, func(subject string, _ uint64, _ error) {
 				r.Duplicate, r.Delayed = true, ""
 				if d, ok := names.ParseDelayed(strings.TrimPrefix(subject, c.names.DelayPrefix(q.Name))); ok {
 					r.Delayed, r.Level = d.Handle, NewLayout(q).levelOf(d.Class)
@@ -63,33 +63,6 @@ func (c *Client) storeDelayed(m *nats.Msg, q config.Queue, r Receipt, done func(
 				done(r, nil)
 			})
 		}
-	})
-}
-
-// lookUp finds the subject and the sequence of a message, without waiting; "" and 0 when there is none.
-func (c *Client) lookUp(stream string, l look, done func(subject string, seq uint64, err error)) {
-	body, _ := json.Marshal(l) // cannot fail: a number and a string
-	c.deletes.do(&nats.Msg{Subject: "$JS.API.STREAM.MSG.GET." + stream, Data: body}, func(answer *nats.Msg, err error) {
-		if err != nil {
-			done("", 0, err)
-			return
-		}
-		var r struct {
-			Error   *apiError `json:"error"`
-			Message struct {
-				Subject string `json:"subject"`
-				Seq     uint64 `json:"seq"`
-			} `json:"message"`
-		}
-		if err := json.Unmarshal(answer.Data, &r); err != nil {
-			done("", 0, fmt.Errorf("broker: reading from %s: %w", stream, err))
-			return
-		}
-		if r.Error != nil && r.Error.ErrCode != errNoMessage && r.Error.ErrCode != errStreamNotFound {
-			done("", 0, fmt.Errorf("broker: reading from %s: %w", stream, r.Error))
-			return
-		}
-		done(r.Message.Subject, r.Message.Seq, nil)
 	})
 }
 
@@ -103,7 +76,7 @@ func (c *Client) clearDelayed(queue, handle string, done func(error)) {
 	}
 	stream := c.names.DelayStream(queue)
 	filter := c.names.DelayPrefix(queue) + names.DueToken + ".*.*." + handle
-	c.lookUp(stream, look{Seq: 1, Filter: filter}, func(_ string, seq uint64, err error) {
+	c.wire.LookUp(stream, wire.Look{Seq: 1, Filter: filter}, func(_ string, seq uint64, err error) {
 		if err != nil || seq == 0 {
 			done(err)
 			return
@@ -120,7 +93,7 @@ func (c *Client) clearDelayed(queue, handle string, done func(error)) {
 
 // drop deletes one message of any stream, and tries again while the outcome is unknown.
 func (c *Client) drop(stream string, seq uint64, try int, done func(Finish)) {
-	c.deletes.do(c.deleteRequest(stream, seq), func(answer *nats.Msg, err error) {
+	c.wire.Deletes.Do(wire.DeleteRequest(stream, seq), func(answer *nats.Msg, err error) {
 		switch {
 		case err == nil:
 			done(c.readDeleted(answer))

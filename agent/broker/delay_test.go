@@ -338,13 +338,13 @@ func TestAFullTenantHoldsUpNobody(t *testing.T) {
 // A message that the queue's stream does not take is no reason to move the others more slowly.
 func TestATooLargeMessageHoldsUpNobody(t *testing.T) {
 	r := newRig(t, nil)
-	stream, err := r.js.Stream(within(t), r.names.Stream(r.q.Name))
+	stream, err := r.wire.JS.Stream(within(t), r.names.Stream(r.q.Name))
 	if err != nil {
 		t.Fatal(err)
 	}
 	cfg := stream.CachedInfo().Config
 	cfg.MaxMsgSize = 1000
-	if _, err := r.js.UpdateStream(within(t), cfg); err != nil {
+	if _, err := r.wire.JS.UpdateStream(within(t), cfg); err != nil {
 		t.Fatal(err)
 	}
 	r.delayed(time.Millisecond, Publication{Data: make([]byte, 2000)})
@@ -368,7 +368,7 @@ func TestARawDueMessage(t *testing.T) {
 	r := newRig(t, arrivalOrder)
 	for _, subject := range []string{"due.p0.a.x", "due.p00.a.y", "due.z"} {
 		m := &nats.Msg{Subject: r.names.DelayPrefix("orders") + subject, Data: []byte(subject)}
-		if _, err := r.js.PublishMsg(within(t), m); err != nil {
+		if _, err := r.wire.JS.PublishMsg(within(t), m); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -379,7 +379,7 @@ func TestARawDueMessage(t *testing.T) {
 	}
 	a.take(a.at(2, ""), 2)
 	until(t, "nothing is left", func() bool {
-		info, err := r.js.Stream(within(t), "FL_DELAY_orders")
+		info, err := r.wire.JS.Stream(within(t), "FL_DELAY_orders")
 		return err == nil && info.CachedInfo().State.Msgs == 0
 	})
 }

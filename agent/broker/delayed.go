@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/fairlead/fairlead/agent/broker/names"
+	"github.com/fairlead/fairlead/agent/broker/wire"
 )
 
 const (
@@ -63,7 +64,7 @@ func (c *Client) Delayed(ctx context.Context, layout Layout, most int) (DelayedL
 	list := DelayedList{Total: uint64(len(all)), Messages: []Delayed{}}
 	slices.SortFunc(all, func(a, b names.Delayed) int { return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.Handle, b.Handle)) })
 	for _, d := range all[:min(len(all), max(most, 1), delayedMost)] {
-		m, err := c.read(ctx, stream, look{Seq: 1, Filter: c.names.DelayPrefix(layout.Queue) + d.Subject()})
+		m, err := c.wire.Read(ctx, stream, wire.Look{Seq: 1, Filter: c.names.DelayPrefix(layout.Queue) + d.Subject()})
 		if err != nil {
 			return DelayedList{}, err
 		}
@@ -104,7 +105,7 @@ func (l Layout) levelOf(class string) int {
 // delayedUnder returns the delayed messages of a queue whose subjects match a filter, in any order, and the server's time.
 func (c *Client) delayedUnder(ctx context.Context, queue, filter string) ([]names.Delayed, time.Time, error) {
 	prefix := c.names.DelayPrefix(queue)
-	info, err := c.subjectsUnder(ctx, c.names.DelayStream(queue), prefix+filter)
+	info, err := c.wire.Subjects(ctx, c.names.DelayStream(queue), prefix+filter)
 	if err != nil {
 		return nil, time.Time{}, err
 	}
@@ -136,7 +137,7 @@ func (c *Client) CancelDelayed(ctx context.Context, queue, handle string) error 
 		return ErrDue
 	}
 	stream := c.names.DelayStream(queue)
-	m, err := c.read(ctx, stream, look{Seq: 1, Filter: c.names.DelayPrefix(queue) + found[0].Subject()})
+	m, err := c.wire.Read(ctx, stream, wire.Look{Seq: 1, Filter: c.names.DelayPrefix(queue) + found[0].Subject()})
 	if err != nil {
 		return err
 	}

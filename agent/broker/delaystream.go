@@ -9,6 +9,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/fairlead/fairlead/agent/broker/names"
+	"github.com/fairlead/fairlead/agent/broker/wire"
 	"github.com/fairlead/fairlead/config"
 )
 
@@ -72,7 +73,7 @@ func (c *Client) mergeDelayStream(have jetstream.StreamConfig, q config.Queue) (
 func (c *Client) ensureMover(ctx context.Context, queue string) (jetstream.Consumer, error) {
 	stream := c.names.DelayStream(queue)
 	name := c.names.Prefix() + moverName
-	consumer, err := c.js.CreateOrUpdateConsumer(ctx, stream, jetstream.ConsumerConfig{
+	consumer, err := c.wire.JS.CreateOrUpdateConsumer(ctx, stream, jetstream.ConsumerConfig{
 		Name:          name,
 		Durable:       name,
 		Description:   "Fairlead movers of delayed messages",
@@ -87,7 +88,7 @@ func (c *Client) ensureMover(ctx context.Context, queue string) (jetstream.Consu
 	case errors.Is(err, jetstream.ErrStreamNotFound):
 		return nil, fmt.Errorf("%w (%s)", ErrStreamMissing, stream)
 	case err != nil:
-		return nil, fmt.Errorf("broker: movers of %s: %w", queue, translate(err))
+		return nil, fmt.Errorf("broker: movers of %s: %w", queue, wire.Translate(err))
 	}
 	return consumer, nil
 }

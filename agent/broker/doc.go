@@ -1,12 +1,15 @@
 // Package broker is Fairlead's side of NATS JetStream: where queues are stored, how messages are taken from them, and
 // how they are finished or given back. Nothing outside this package and those in its folder knows a subject, a stream or a
-// consumer by name. They are
+// consumer by name. What stands on its own is in a package of its own there:
 //
 //	names       what streams and subjects are called, and how a key becomes a token
+//	wire        how requests get to JetStream, and what its answers and its silence mean
 //	rights      what an identity may need in NATS, and how to find out whether it has it
 //	credentials how the agent signs in
 //	embedded    the JetStream server inside the agent's process
 //	seldom      logs what can happen with every message
+//
+// Here are queues: their streams and lanes, and what becomes of a message.
 //
 // # Queues, lanes, wake-ups
 //

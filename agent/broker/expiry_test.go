@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fairlead/fairlead/agent/broker/wire"
 	"github.com/fairlead/fairlead/config"
 )
 
@@ -112,7 +113,7 @@ func TestTheQueuesTTL(t *testing.T) {
 	r := newRig(t, func(q *config.Queue) { q.TTL = 200 * time.Millisecond })
 	r.raw("p0.a", "raw")
 	before := time.Now()
-	m, err := r.read(within(t), "FL_Q_orders", look{Seq: r.publish(0, "a", "published").Seq})
+	m, err := r.wire.Read(within(t), "FL_Q_orders", wire.Look{Seq: r.publish(0, "a", "published").Seq})
 	if at := expiryOf(m.Header.Get(headerExpires)); err != nil || at.Before(before.Add(r.q.TTL)) || at.After(time.Now().Add(r.q.TTL)) {
 		t.Errorf("the published one says %v, %v: want what the queue's TTL was at the publish", at, err)
 	}
@@ -132,7 +133,7 @@ func TestTheQueuesTTL(t *testing.T) {
 func TestTheBackstop(t *testing.T) {
 	r := newRig(t, nil)
 	r.expiring(1500*time.Millisecond, "x")
-	m, err := r.read(within(t), "FL_Q_orders", look{Seq: 1, Filter: "fl.q.orders.>"})
+	m, err := r.wire.Read(within(t), "FL_Q_orders", wire.Look{Seq: 1, Filter: "fl.q.orders.>"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -141,7 +142,7 @@ func TestTheBackstop(t *testing.T) {
 		t.Errorf("the backstop is %v, %v", got, err)
 	}
 	r.publish(0, "a", "for ever")
-	m, err = r.read(within(t), "FL_Q_orders", look{Seq: m.Seq + 1, Filter: "fl.q.orders.>"})
+	m, err = r.wire.Read(within(t), "FL_Q_orders", wire.Look{Seq: m.Seq + 1, Filter: "fl.q.orders.>"})
 	if err != nil || m.Header.Get(headerTTL) != "" || m.Header.Get(headerExpires) != "" {
 		t.Errorf("a message without a TTL has one: %v, %v", m.Header, err)
 	}

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+
+	"github.com/fairlead/fairlead/agent/broker/wire"
 )
 
 // Answer is what came of one question to a lane.
@@ -85,8 +87,8 @@ type question struct {
 
 // NewFeed opens a feed.
 func (c *Client) NewFeed(sink func(Answer), stray func(*Message)) (*Feed, error) {
-	f := &Feed{c: c, prefix: c.nc.NewInbox() + ".", sink: sink, stray: stray, lanes: map[consumer]*laneState{}, open: map[uint64]*question{}}
-	sub, err := c.nc.Subscribe(f.prefix+"*", f.receive)
+	f := &Feed{c: c, prefix: c.wire.NC.NewInbox() + ".", sink: sink, stray: stray, lanes: map[consumer]*laneState{}, open: map[uint64]*question{}}
+	sub, err := c.wire.NC.Subscribe(f.prefix+"*", f.receive)
 	if err != nil {
 		return nil, fmt.Errorf("broker: %w", err)
 	}
@@ -148,8 +150,8 @@ func (f *Feed) send(q *question) {
 		body = strconv.AppendInt(body, int64(q.patience), 10)
 	}
 	body = append(body, '}')
-	if err := f.c.nc.PublishRequest(q.lane.next, f.prefix+strconv.FormatUint(q.id, 36), body); err != nil {
-		f.finish(q, func(a *Answer) { a.Err = translate(err) })
+	if err := f.c.wire.NC.PublishRequest(q.lane.next, f.prefix+strconv.FormatUint(q.id, 36), body); err != nil {
+		f.finish(q, func(a *Answer) { a.Err = wire.Translate(err) })
 	}
 }
 
@@ -217,7 +219,7 @@ func (f *Feed) renew(ctx context.Context, lane *Lane) error {
 		return nil
 	}
 	if err := f.c.removeLane(ctx, lane.stream, lane.name); err != nil {
-		return fmt.Errorf("broker: lane %s: %w", lane.name, translate(err))
+		return fmt.Errorf("broker: lane %s: %w", lane.name, wire.Translate(err))
 	}
 	f.mu.Lock()
 	state.stale = false
@@ -304,7 +306,7 @@ func (f *Feed) unasked(state *laneState, m *nats.Msg, meta *nats.MsgMetadata) {
 	if state == nil {
 		// Without a lane there is no telling what it is. Nobody works on it, so it goes back at once.
 		f.c.log.Warn("a message arrived from a lane that this agent does not know; it will be delivered again", "consumer", meta.Consumer)
-		_ = f.c.nc.Publish(m.Reply, negative) // should that be lost, JetStream delivers it after its acknowledgement wait
+		_ = f.c.wire.NC.Publish(m.Reply, negative) // should that be lost, JetStream delivers it after its acknowledgement wait
 		return
 	}
 	msg := f.c.decode(state.lane, m, meta)

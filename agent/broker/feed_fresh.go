@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+
+	"github.com/fairlead/fairlead/agent/broker/wire"
 )
 
 // The consumer of a lane reads the copy of the stream on its own server. In a cluster that copy can be behind: after a server
@@ -79,9 +81,9 @@ func (c *Client) replicated(queue string) bool {
 // look asks the stream's leader whether it has a message, and then goes on with it.
 func (f *Feed) look(state *laneState, a *arrival, m *nats.Msg, meta *nats.MsgMetadata, q *question) {
 	body := []byte(`{"seq":` + strconv.FormatUint(meta.Sequence.Stream, 10) + "}")
-	f.c.deletes.do(&nats.Msg{Subject: "$JS.API.STREAM.MSG.GET." + meta.Stream, Data: body}, func(answer *nats.Msg, err error) {
+	f.c.wire.Deletes.Do(&nats.Msg{Subject: "$JS.API.STREAM.MSG.GET." + meta.Stream, Data: body}, func(answer *nats.Msg, err error) {
 		var r struct {
-			Error *apiError `json:"error"`
+			Error *wire.APIError `json:"error"`
 		}
 		if err == nil {
 			err = json.Unmarshal(answer.Data, &r)
@@ -89,10 +91,10 @@ func (f *Feed) look(state *laneState, a *arrival, m *nats.Msg, meta *nats.MsgMet
 		switch {
 		case err == nil && r.Error == nil:
 			f.turn(state, a, func() { f.arrived(state, q, m, meta) })
-		case err == nil && r.Error.ErrCode == errNoMessage:
+		case err == nil && r.Error.ErrCode == wire.CodeNoMessage:
 			f.c.log.Debug("a lane brought a message that is finished; it is not handed out", "queue", state.lane.Layout.Queue, "seq", meta.Sequence.Stream)
 			f.turn(state, a, func() {
-				f.c.writes.do(&nats.Msg{Subject: m.Reply, Data: acknowledged}, func(*nats.Msg, error) {})
+				f.c.wire.Writes.Do(&nats.Msg{Subject: m.Reply, Data: acknowledged}, func(*nats.Msg, error) {})
 				f.skipped(state, q)
 			})
 		default: // the leader cannot be asked now: it goes back, and that is no attempt

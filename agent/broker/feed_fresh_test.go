@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/fairlead/fairlead/agent/broker/wire"
 )
 
 // A lane is doubted for a while after it was made, and again when its consumer's numbers begin anew; one whose stream has
@@ -77,13 +79,13 @@ func TestAYoungLaneKeepsItsOrder(t *testing.T) {
 
 // A page of a list counts the consumers that are missing in it, because their server does not answer.
 func TestPagesCountWhatIsMissing(t *testing.T) {
-	page := func(total, limit, here, missing int) *consumerPage {
-		p := &consumerPage{Total: total, Limit: limit, Missing: make([]string, missing)}
+	page := func(total, limit, here, missing int) *wire.ConsumerPage {
+		p := &wire.ConsumerPage{Total: total, Limit: limit, Missing: make([]string, missing)}
 		p.Consumers = slices.Grow(p.Consumers, here)[:here]
 		return p
 	}
 	for _, c := range []struct {
-		page   *consumerPage
+		page   *wire.ConsumerPage
 		offset int
 		next   int
 		more   bool
@@ -94,7 +96,7 @@ func TestPagesCountWhatIsMissing(t *testing.T) {
 		{page(300, 256, 0, 256), 0, 256, true},
 		{page(0, 256, 0, 0), 0, 256, false},
 	} {
-		if next, more := c.page.next(c.offset); next != c.next || more != c.more {
+		if next, more := c.page.Next(c.offset); next != c.next || more != c.more {
 			t.Errorf("behind %d of %d and %d missing at %d: %d %v, want %d %v", len(c.page.Consumers), c.page.Total, len(c.page.Missing), c.offset, next, more, c.next, c.more)
 		}
 	}

@@ -134,7 +134,7 @@ func TestHeads(t *testing.T) {
 				q.Storage.Replicas = replicas
 				return q, true
 			}
-			heard, err := r.nc.SubscribeSync("$JS.API.DIRECT.GET.FL_Q_orders")
+			heard, err := r.wire.NC.SubscribeSync("$JS.API.DIRECT.GET.FL_Q_orders")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -234,7 +234,7 @@ func TestLaneLost(t *testing.T) {
 	r.publish(0, "a", "2")
 	first := a.take(lane, 1)[0]
 	running[first.Seq] = first
-	if err := r.js.DeleteConsumer(within(t), lane.stream, lane.name); err != nil {
+	if err := r.wire.JS.DeleteConsumer(within(t), lane.stream, lane.name); err != nil {
 		t.Fatal(err)
 	}
 	if answer := a.ask(lane, 2); answer.Err != nil || payloads(answer.Messages) != "2 " || answer.Held != 1 {
@@ -257,7 +257,7 @@ func TestStreamMissing(t *testing.T) {
 	a := r.asker()
 	lane := a.at(0, "a")
 	a.ask(lane, 1)
-	if err := r.js.DeleteStream(within(t), lane.stream); err != nil {
+	if err := r.wire.JS.DeleteStream(within(t), lane.stream); err != nil {
 		t.Fatal(err)
 	}
 	if answer := a.ask(lane, 1); !errors.Is(answer.Err, ErrStreamMissing) {
@@ -336,7 +336,7 @@ func TestStray(t *testing.T) {
 	a.ask(lane, 1) // the lane exists
 	r.publish(0, "a", "late")
 	// The question is put in the feed's name and then forgotten, as if it had been given up.
-	if err := r.nc.PublishRequest(lane.next, a.prefix+"zzzz", []byte(`{"batch":1,"expires":10000000000}`)); err != nil {
+	if err := r.wire.NC.PublishRequest(lane.next, a.prefix+"zzzz", []byte(`{"batch":1,"expires":10000000000}`)); err != nil {
 		t.Fatal(err)
 	}
 	m := wait(t, a.strays, "the late message")
@@ -404,7 +404,7 @@ func TestAMessageOfAForgottenLaneGoesBack(t *testing.T) {
 	r.giveBack(a.take(lane, 1)[0], Return{}) // the lane exists
 	a.Forget(lane)
 	// As if the question had been given up: only its message comes.
-	if err := r.nc.PublishRequest(lane.next, a.prefix+"zz", []byte(`{"batch":1,"no_wait":true}`)); err != nil {
+	if err := r.wire.NC.PublishRequest(lane.next, a.prefix+"zz", []byte(`{"batch":1,"no_wait":true}`)); err != nil {
 		t.Fatal(err)
 	}
 	until(t, "it was handed out twice", func() bool {

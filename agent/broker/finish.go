@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+
+	"github.com/fairlead/fairlead/agent/broker/wire"
 )
 
 // admit decides whether a message that just arrived may be handed out: not before its time, not when it has expired, not when
@@ -48,7 +50,7 @@ var (
 
 // Extend tells JetStream that the message is still being worked on: its acknowledgement wait starts again. Nothing is
 // reported; a lost one is made good by the next.
-func (c *Client) Extend(m *Message) { _ = c.nc.Publish(m.handle().reply, inProgress) }
+func (c *Client) Extend(m *Message) { _ = c.wire.NC.Publish(m.handle().reply, inProgress) }
 
 // Return gives a message back to its lane. What must not be forgotten (attempts, not-before time) is written first. done
 // is called when it was given back, from another goroutine or this one, and must not block: whoever asks the lane from
@@ -99,27 +101,12 @@ func (c *Client) keep(m *Message, record []byte, try int, then func()) {
 // the lane, and a question right behind an unconfirmed one gets newer messages first. An error means that JetStream gives
 // the message to someone else after its acknowledgement wait, if not before.
 func (c *Client) negate(m *Message, body []byte, done func(error)) {
-	c.writes.do(&nats.Msg{Subject: m.handle().reply, Data: body}, func(_ *nats.Msg, err error) {
+	c.wire.Writes.Do(&nats.Msg{Subject: m.handle().reply, Data: body}, func(_ *nats.Msg, err error) {
 		if errors.Is(err, ErrUnavailable) && c.Connected() {
 			err = nil // its lane's consumer is gone; the next one begins with what is not finished
 		}
 		done(err)
 	})
-}
-
-// deletePrefix begins the subjects of requests to delete a message; a stream's name follows.
-const deletePrefix = "$JS.API.STREAM.MSG.DELETE."
-
-// deleteRequest asks JetStream to delete one message of a stream.
-func (c *Client) deleteRequest(stream string, seq uint64) *nats.Msg {
-	return &nats.Msg{Subject: deletePrefix + stream, Data: appendDelete(make([]byte, 0, 48), seq)}
-}
-
-// appendDelete appends the body of such a request.
-func appendDelete(body []byte, seq uint64) []byte {
-	body = append(body, `{"seq":`...)
-	body = strconv.AppendUint(body, seq, 10)
-	return append(body, `,"no_erase":true}`...)
 }
 
 // Finish deletes a message from its stream and reports what became of it, once JetStream has answered. A try without an
@@ -146,7 +133,7 @@ func (c *Client) Finish(m *Message, done func(Finish)) {
 }
 
 func (c *Client) finish(m *Message, try int, report func(Finish)) {
-	c.deletes.start(&deletion{c: c, m: m, try: try, report: report})
+	c.wire.Deletes.Start(&deletion{c: c, m: m, try: try, report: report})
 }
 
 // deletion is one try to delete a message, and who waits for it.
@@ -158,24 +145,24 @@ type deletion struct {
 }
 
 // subject implements exchange.
-func (d *deletion) subject() string {
+func (d *deletion) Subject() string {
 	if s := d.m.Lane.remove; s != "" {
 		return s
 	}
-	return deletePrefix + d.m.Lane.stream // of a message that was not taken from a lane
+	return wire.DeletePrefix + d.m.Lane.stream // of a message that was not taken from a lane
 }
 
 // still implements exchange.
-func (d *deletion) still() bool { return d.m.held() }
+func (d *deletion) Still() bool { return d.m.held() }
 
 // send implements exchange.
-func (d *deletion) send(nc *nats.Conn, reply string, scratch []byte) ([]byte, error) {
-	scratch = appendDelete(scratch, d.m.Seq)
-	return scratch, nc.PublishRequest(d.subject(), reply, scratch)
+func (d *deletion) Send(nc *nats.Conn, reply string, scratch []byte) ([]byte, error) {
+	scratch = wire.AppendDelete(scratch, d.m.Seq)
+	return scratch, nc.PublishRequest(d.Subject(), reply, scratch)
 }
 
 // done implements exchange.
-func (d *deletion) done(answer *nats.Msg, err error) {
+func (d *deletion) Done(answer *nats.Msg, err error) {
 	c, m := d.c, d.m
 	if err != nil {
 		if errors.Is(err, ErrOutcomeUnknown) {

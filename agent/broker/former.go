@@ -51,7 +51,7 @@ type former struct {
 
 func (c *Client) formerLanes(ctx context.Context, layout Layout, stream string) (sum former, err error) {
 	for offset, more := 0, true; more; {
-		page, err := c.consumers(ctx, stream, offset)
+		page, err := c.wire.Consumers(ctx, stream, offset)
 		if err != nil {
 			return former{}, err
 		}
@@ -63,7 +63,7 @@ func (c *Client) formerLanes(ctx context.Context, layout Layout, stream string) 
 			sum.pending += info.Pending
 			sum.delivered += info.Delivered.Consumer
 		}
-		offset, more = page.next(offset)
+		offset, more = page.Next(offset)
 	}
 	return sum, nil
 }

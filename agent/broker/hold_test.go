@@ -12,7 +12,7 @@ import (
 func TestCopiesOfWhatIsOnItsWay(t *testing.T) {
 	for name, disturb := range map[string]func(*rig, *Lane){
 		"lane made again": func(r *rig, lane *Lane) {
-			if err := r.js.DeleteConsumer(within(r.t), lane.stream, lane.name); err != nil {
+			if err := r.wire.JS.DeleteConsumer(within(r.t), lane.stream, lane.name); err != nil {
 				r.t.Fatal(err)
 			}
 		},

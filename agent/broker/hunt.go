@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/fairlead/fairlead/agent/broker/names"
+	"github.com/fairlead/fairlead/agent/broker/wire"
 )
 
 // spot is where a message is stored. Whether it waits there, is in somebody's hands or is backing off is for its lane to say.
@@ -121,7 +122,7 @@ func (h *hunt) choose(ctx context.Context, w want) (victims []*Message, err erro
 func (h *hunt) ofSubject(ctx context.Context, w want) (victims []*Message, left missing, err error) {
 	left = w.missing
 	for left.ofSubject > 0 {
-		full := &FullError{Reason: fullKey}
+		full := &FullError{Reason: wire.FullKey}
 		if !h.layout.Keyed {
 			return victims, left, full
 		}
@@ -319,9 +320,9 @@ const aboveMost = 8
 
 // refusal says why nobody has to go: everything that waits ranks above the newcomer, or nothing waits at all.
 func (h *hunt) refusal(ctx context.Context, w want, some bool) (*FullError, error) {
-	full := &FullError{Reason: fullMessages}
+	full := &FullError{Reason: wire.FullMessages}
 	if w.messages <= 0 {
-		full.Reason = fullBytes
+		full.Reason = wire.FullBytes
 	}
 	if some || w.level == 0 {
 		return full, nil // some would go, and they are not enough
@@ -333,7 +334,7 @@ func (h *hunt) refusal(ctx context.Context, w want, some bool) (*FullError, erro
 				return nil, err
 			}
 			if waits {
-				return &FullError{Reason: fullLower}, nil
+				return &FullError{Reason: wire.FullLower}, nil
 			}
 		}
 	}

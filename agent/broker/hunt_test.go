@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/fairlead/fairlead/agent/broker/names"
+	"github.com/fairlead/fairlead/agent/broker/wire"
 )
 
 // state is what a message of the model is doing.
@@ -283,9 +284,9 @@ func (w *woods) refused(reason string, newcomer, need int) error {
 	switch {
 	case enough >= need:
 		return fmt.Errorf("refused with %s, and %d could go for %d", reason, enough, need)
-	case reason == fullLower && above == 0:
+	case reason == wire.FullLower && above == 0:
 		return errors.New("refused as lower than all, and nothing above waits")
-	case reason != fullLower && enough+orphans == 0 && above > 0 && len(w.all) < aboveMost:
+	case reason != wire.FullLower && enough+orphans == 0 && above > 0 && len(w.all) < aboveMost:
 		return fmt.Errorf("refused with %s, and all that waits ranks above", reason)
 	case enough == 0:
 		return w.spared(newcomer)

@@ -2,70 +2,15 @@ package broker
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/fairlead/fairlead/agent/broker/names"
 )
 
 // statsPages bounds how many pages of lane consumers one call reads. A page holds 256.
 const statsPages = 64
-
-// listWait is how long a list of consumers, or a page of a stream's subjects, may take. In a cluster the server itself waits
-// four seconds for consumers that do not answer, because their server was killed, and then lists the others.
-const listWait = 6 * time.Second
-
-// consumerPage is one page of JetStream's list of a stream's consumers.
-type consumerPage struct {
-	Error     *apiError      `json:"error"`
-	Total     int            `json:"total"`
-	Limit     int            `json:"limit"`
-	Consumers []consumerInfo `json:"consumers"`
-	Missing   []string       `json:"missing"` // in a cluster: whose server did not answer
-}
-
-// consumerInfo is what JetStream says of one consumer.
-type consumerInfo struct {
-	Name      string    `json:"name"`
-	Pending   uint64    `json:"num_ack_pending"`
-	Again     uint64    `json:"num_redelivered"`
-	Delivered sequences `json:"delivered"`
-	Floor     sequences `json:"ack_floor"`
-}
-
-// sequences are a place in a consumer and in its stream.
-type sequences struct {
-	Consumer uint64 `json:"consumer_seq"`
-	Stream   uint64 `json:"stream_seq"`
-}
-
-func (c *Client) consumers(ctx context.Context, stream string, offset int) (*consumerPage, error) {
-	body, err := json.Marshal(map[string]int{"offset": offset})
-	if err != nil {
-		return nil, err
-	}
-	answer, err := c.apiWithin(ctx, listWait, "CONSUMER.LIST."+stream, body)
-	if err != nil {
-		return nil, err
-	}
-	var page consumerPage
-	if err := json.Unmarshal(answer, &page); err != nil {
-		return nil, err
-	}
-	if page.Error != nil {
-		return nil, page.Error
-	}
-	return &page, nil
-}
-
-// next is the offset of the page behind this one, and whether there is one. A page counts those that are missing in it.
-func (p *consumerPage) next(offset int) (int, bool) {
-	offset += max(p.Limit, len(p.Consumers))
-	return offset, len(p.Consumers)+len(p.Missing) > 0 && offset < p.Total
-}
 
 // laneCount is what JetStream says of one lane consumer.
 type laneCount struct {
@@ -85,7 +30,7 @@ func (c *Client) laneCounts(ctx context.Context, layout Layout) (counts []laneCo
 		if page == statsPages {
 			return counts, true, nil
 		}
-		list, err := c.consumers(ctx, stream, offset)
+		list, err := c.wire.Consumers(ctx, stream, offset)
 		if err != nil {
 			return nil, false, fmt.Errorf("broker: lanes of %s: %w", layout.Queue, err)
 		}
@@ -95,7 +40,7 @@ func (c *Client) laneCounts(ctx context.Context, layout Layout) (counts []laneCo
 			}
 		}
 		partial = partial || len(list.Missing) > 0
-		offset, more = list.next(offset)
+		offset, more = list.Next(offset)
 	}
 	return counts, partial, nil
 }

@@ -8,6 +8,8 @@ import (
 	"sync"
 
 	"github.com/nats-io/nats.go"
+
+	"github.com/fairlead/fairlead/agent/broker/wire"
 )
 
 // The list of a stream's consumers waits four seconds for those whose server was killed, and the cluster takes such a server
@@ -23,13 +25,13 @@ type laneReport struct {
 	address Address
 	fence   uint64 // of the tenure that it belongs to; 0 without one
 	// info is nil when nobody says it: the consumer is gone, or in a cluster its server is dead or cut off.
-	info *consumerInfo
+	info *wire.ConsumerInfo
 }
 
 // laneReports asks the lane consumers of a layout that are wanted. Errors wrap [ErrStreamMissing] or [ErrUnavailable].
 func (c *Client) laneReports(ctx context.Context, layout Layout, want func(fence uint64) bool) ([]laneReport, error) {
 	stream := c.names.Stream(layout.Queue)
-	names, err := c.consumerNames(ctx, stream)
+	names, err := c.wire.ConsumerNames(ctx, stream)
 	if err != nil {
 		return nil, err
 	}
@@ -53,45 +55,17 @@ func (c *Client) laneReports(ctx context.Context, layout Layout, want func(fence
 	return reports, errors.Join(errs...)
 }
 
-// consumerNames lists the names of a stream's consumers.
-func (c *Client) consumerNames(ctx context.Context, stream string) (names []string, err error) {
-	for more := true; more; {
-		body, err := json.Marshal(map[string]int{"offset": len(names)})
-		if err != nil {
-			return nil, err
-		}
-		answer, err := c.api(ctx, "CONSUMER.NAMES."+stream, body)
-		if err != nil {
-			return nil, err
-		}
-		var page struct {
-			Error     *apiError `json:"error"`
-			Total     int       `json:"total"`
-			Consumers []string  `json:"consumers"`
-		}
-		if err := json.Unmarshal(answer, &page); err != nil {
-			return nil, err
-		}
-		if page.Error != nil {
-			return nil, page.Error
-		}
-		names = append(names, page.Consumers...)
-		more = len(page.Consumers) > 0 && len(names) < page.Total
-	}
-	return names, nil
-}
-
 const errConsumerNotFound = 10014
 
 // laneInfo asks one lane consumer. It returns nil when there is none, and in a cluster when nobody answers in its place. On
 // one server silence is an error: nothing can be said of the lane then.
-func (c *Client) laneInfo(ctx context.Context, queue, name string) (*consumerInfo, error) {
+func (c *Client) laneInfo(ctx context.Context, queue, name string) (*wire.ConsumerInfo, error) {
 	stream := c.names.Stream(queue)
 	cluster := c.replicated(queue)
 	if cluster && c.vacant(ctx, stream, name) {
 		return nil, nil
 	}
-	answer, err := c.api(ctx, "CONSUMER.INFO."+stream+"."+name, nil)
+	answer, err := c.wire.API(ctx, "CONSUMER.INFO."+stream+"."+name, nil)
 	if cluster && ctx.Err() == nil && (errors.Is(err, context.DeadlineExceeded) || errors.Is(err, nats.ErrTimeout)) {
 		c.log.Info("the server of a lane does not answer; what it knows of the lane is not counted", "lane", name)
 		return nil, nil
@@ -100,15 +74,15 @@ func (c *Client) laneInfo(ctx context.Context, queue, name string) (*consumerInf
 		return nil, fmt.Errorf("broker: lane %s: %w", name, err)
 	}
 	var info struct {
-		Error *apiError `json:"error"`
-		consumerInfo
+		Error *wire.APIError `json:"error"`
+		wire.ConsumerInfo
 	}
 	if err := json.Unmarshal(answer, &info); err != nil {
 		return nil, fmt.Errorf("broker: lane %s: %w", name, err)
 	}
 	switch {
 	case info.Error == nil:
-		return &info.consumerInfo, nil
+		return &info.ConsumerInfo, nil
 	case info.Error.ErrCode == errConsumerNotFound, cluster && info.Error.ErrCode == int(errConsumerOffline):
 		return nil, nil
 	}

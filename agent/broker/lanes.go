@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/fairlead/fairlead/agent/broker/wire"
 )
 
 const (
@@ -19,10 +21,6 @@ const (
 	// errConsumerOffline is JetStream's answer while a consumer's server is dead and the cluster still lists it.
 	errConsumerOffline jetstream.ErrorCode = 10119
 )
-
-// ErrStreamMissing says that a queue's stream does not exist: it was deleted underneath, or never set up. The agent does
-// not make it again by itself: it does not know what the one who deleted it wanted.
-var ErrStreamMissing = errors.New("broker: the queue's stream does not exist; run setup or restart an agent to make it again")
 
 // ensureLane makes a lane's consumer, or finds it. When it had to be made, the records of returned messages are brought
 // up to date before it returns, because a new consumer delivers messages that are backing off.
@@ -52,7 +50,7 @@ func (c *Client) lane(ctx context.Context, lane *Lane) (*jetstream.ConsumerInfo,
 		return nil, fmt.Errorf("%w (%s)", ErrStreamMissing, lane.stream)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("broker: lane %s: %w", lane.name, translate(err))
+		return nil, fmt.Errorf("broker: lane %s: %w", lane.name, wire.Translate(err))
 	}
 	return info, nil
 }
@@ -86,7 +84,7 @@ func (c *Client) createLane(ctx context.Context, lane *Lane) (*jetstream.Consume
 	} else {
 		cfg.FilterSubjects = lane.filters
 	}
-	consumer, err := c.js.CreateOrUpdateConsumer(ctx, lane.stream, cfg)
+	consumer, err := c.wire.JS.CreateOrUpdateConsumer(ctx, lane.stream, cfg)
 	if err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/fairlead/fairlead/agent/broker/names"
+	"github.com/fairlead/fairlead/agent/broker/wire"
 	"github.com/fairlead/fairlead/config"
 )
 
@@ -153,6 +154,6 @@ func newLane(n names.Names, layout Layout, a Address) *Lane {
 		l.filters = append(l.filters, prefix+names.NoPriority+"."+token)
 	}
 	l.next = "$JS.API.CONSUMER.MSG.NEXT." + l.stream + "." + l.name
-	l.remove = deletePrefix + l.stream
+	l.remove = wire.DeletePrefix + l.stream
 	return l
 }

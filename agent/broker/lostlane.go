@@ -81,7 +81,7 @@ func (c *Client) vacant(ctx context.Context, stream, name string) bool {
 	defer cancel()
 	// A word about a message that no queue has: a consumer that is there says yes to it and does nothing.
 	m := &nats.Msg{Subject: "$JS.ACK." + stream + "." + name + ".1.1.1.0.0", Data: inProgress}
-	_, err := c.nc.RequestMsgWithContext(ctx, m)
+	_, err := c.wire.NC.RequestMsgWithContext(ctx, m)
 	return errors.Is(err, nats.ErrNoResponders)
 }
 
@@ -89,7 +89,7 @@ func (c *Client) vacant(ctx context.Context, stream, name string) bool {
 func (c *Client) led(ctx context.Context, stream, name string) bool {
 	ctx, cancel := context.WithTimeout(ctx, lostAnswer)
 	defer cancel()
-	return errors.Is(c.js.DeleteConsumer(ctx, stream, name+"-none"), jetstream.ErrConsumerNotFound)
+	return errors.Is(c.wire.JS.DeleteConsumer(ctx, stream, name+"-none"), jetstream.ErrConsumerNotFound)
 }
 
 // removeLost removes a consumer whose server is dead. Nobody is left to say that it was done.
@@ -106,7 +106,7 @@ func (c *Client) removeLost(ctx context.Context, stream, name string) error {
 
 // removeLane removes a lane consumer, if it exists.
 func (c *Client) removeLane(ctx context.Context, stream, name string) error {
-	err := c.js.DeleteConsumer(ctx, stream, name)
+	err := c.wire.JS.DeleteConsumer(ctx, stream, name)
 	if errors.Is(err, jetstream.ErrConsumerNotFound) {
 		return nil
 	}

@@ -3,6 +3,8 @@ package broker
 import (
 	"strconv"
 	"sync/atomic"
+
+	"github.com/fairlead/fairlead/agent/broker/wire"
 )
 
 // Metrics counts what happens between the agent and JetStream. All numbers only grow.
@@ -42,7 +44,7 @@ func (m *Metrics) ExpectQueue(queue string, levels int) {
 	for _, c := range []*QueueCounts{&m.LanePulls, &m.EmptyPulls, &m.Wakeups, &m.Sweeps} {
 		c.Expect(queue)
 	}
-	m.Refused.Expect(queue, fullMessages, fullBytes, fullKey, fullLower, StoreFull)
+	m.Refused.Expect(queue, wire.FullMessages, wire.FullBytes, wire.FullKey, wire.FullLower, StoreFull)
 	for _, c := range []*Counts{&m.Dead, &m.Dropped} {
 		c.Expect(queue, string(DeadMaxAttempts), string(DeadRejected), string(DeadEvicted))
 	}

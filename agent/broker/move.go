@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/fairlead/fairlead/agent/broker/names"
+	"github.com/fairlead/fairlead/agent/broker/wire"
 	"github.com/fairlead/fairlead/config"
 )
 
@@ -125,7 +126,7 @@ func (m *mover) skipMoved(ctx context.Context, def config.Queue, due []dueMessag
 			d.msg = nil
 			continue
 		}
-		there, err := m.c.read(ctx, stream, look{Seq: d.seq})
+		there, err := m.c.wire.Read(ctx, stream, wire.Look{Seq: d.seq})
 		if err != nil {
 			return err
 		}
@@ -177,7 +178,7 @@ func (b *moves) store(def config.Queue, d *dueMessage) {
 		return
 	}
 	b.open.Add(1)
-	c.storeOrMakeRoom(newcomer{queue: def, level: NewLayout(def).levelOf(d.Class), msg: to}, func(ack pubAck, err error) {
+	c.storeOrMakeRoom(newcomer{queue: def, level: NewLayout(def).levelOf(d.Class), msg: to}, func(ack wire.PubAck, err error) {
 		if err != nil {
 			b.failed(d, err)
 			b.open.Done()
@@ -194,7 +195,7 @@ func (b *moves) store(def config.Queue, d *dueMessage) {
 func (b *moves) failed(d *dueMessage, err error) {
 	var full *FullError
 	if errors.As(err, &full) {
-		if full.Reason == fullKey || full.Reason == fullLower { // says nothing of the others
+		if full.Reason == wire.FullKey || full.Reason == wire.FullLower { // says nothing of the others
 			_ = d.msg.NakWithDelay(min(tenantPause<<min(d.tries-1, 6), tenantPauseMost))
 			return
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/fairlead/fairlead/agent/broker/seldom"
+	"github.com/fairlead/fairlead/agent/broker/wire"
 	"github.com/fairlead/fairlead/config"
 )
 
@@ -152,7 +153,7 @@ func (m *mover) take(ctx context.Context, consumer jetstream.Consumer) ([]jetstr
 		if wait.Err() != nil {
 			err = nil // nothing was due
 		}
-		return due, translate(err)
+		return due, wire.Translate(err)
 	}
 	more, err := fetch(consumer.FetchNoWait(moveBatch - 1))
 	if err != nil && len(more) == 0 {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/fairlead/fairlead/agent/broker/names"
+	"github.com/fairlead/fairlead/agent/broker/wire"
 )
 
 // Oldest returns the ages of the oldest stored messages of some tenants, over all levels, by the clock that gave them their
@@ -17,7 +18,7 @@ func (c *Client) Oldest(ctx context.Context, queue string, keys []string, now ti
 		if err != nil {
 			return ages, err
 		}
-		m, err := c.read(ctx, c.names.Stream(queue), look{Seq: 1, Filter: c.names.SubjectPrefix(queue) + "*." + token})
+		m, err := c.wire.Read(ctx, c.names.Stream(queue), wire.Look{Seq: 1, Filter: c.names.SubjectPrefix(queue) + "*." + token})
 		if err != nil {
 			return ages, err
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/fairlead/fairlead/agent/broker/names"
+	"github.com/fairlead/fairlead/agent/broker/wire"
 )
 
 // JetStream stores a delayed message again when its time has come, and tries that once: when it is refused at that moment, because
@@ -75,7 +76,7 @@ func (m *mover) bringOverdue(ctx context.Context, late time.Duration) (brought i
 // that is made of the handle, so that a second one is refused.
 func (m *mover) bring(ctx context.Context, d names.Delayed) (done bool, err error) {
 	c, stream, prefix := m.c, m.c.names.DelayStream(m.queue), m.c.names.DelayPrefix(m.queue)
-	s, err := c.read(ctx, stream, look{Seq: 1, Filter: prefix + d.Subject()})
+	s, err := c.wire.Read(ctx, stream, wire.Look{Seq: 1, Filter: prefix + d.Subject()})
 	if err != nil || s == nil {
 		return false, err // JetStream, or another agent, was faster
 	}

@@ -35,12 +35,12 @@ func smallStore(t *testing.T, most int64) *rig {
 func TestADelayedMessageThatFellDueInAFullStore(t *testing.T) {
 	r := smallStore(t, 1<<20)
 	handle := r.delayed(time.Second, Publication{Level: 0, Key: "a", Weight: 2500, Data: []byte("late"), Headers: map[string]string{"x-a": "1"}})
-	ballast, err := r.js.CreateStream(within(t), jetstream.StreamConfig{Name: "BALLAST", Subjects: []string{"ballast"}})
+	ballast, err := r.wire.JS.CreateStream(within(t), jetstream.StreamConfig{Name: "BALLAST", Subjects: []string{"ballast"}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	full := func() bool {
-		_, err := r.js.Publish(within(t), "ballast", make([]byte, 64<<10))
+		_, err := r.wire.JS.Publish(within(t), "ballast", make([]byte, 64<<10))
 		return err != nil
 	}
 	until(t, "the store is full", full)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/fairlead/fairlead/agent/broker/names"
+	"github.com/fairlead/fairlead/agent/broker/wire"
 	"github.com/fairlead/fairlead/agent/payload"
 	"github.com/fairlead/fairlead/config"
 	"github.com/fairlead/fairlead/fairshare"
@@ -137,7 +138,7 @@ func classesOf(q config.Queue, level int) []string {
 // head is the next message under a filter.
 type head struct {
 	filter string
-	m      *stored // nil: there are no more
+	m      *wire.Stored // nil: there are no more
 }
 
 func (h *head) advance(ctx context.Context, c *Client, stream string) (err error) {
@@ -145,7 +146,7 @@ func (h *head) advance(ctx context.Context, c *Client, stream string) (err error
 	if h.m != nil {
 		next = h.m.Seq + 1
 	}
-	h.m, err = c.read(ctx, stream, look{Seq: next, Filter: h.filter})
+	h.m, err = c.wire.Read(ctx, stream, wire.Look{Seq: next, Filter: h.filter})
 	return err
 }
 
@@ -160,7 +161,7 @@ func oldest(heads []*head) *head {
 }
 
 // take adds a message to what was found, unless it is in hand.
-func (w *peeker) take(level int, s *stored) {
+func (w *peeker) take(level int, s *wire.Stored) {
 	if w.peek.Skip != nil && w.peek.Skip(w.queue.Name, s.Seq) {
 		w.skips--
 		return

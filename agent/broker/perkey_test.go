@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fairlead/fairlead/agent/broker/wire"
 	"github.com/fairlead/fairlead/config"
 )
 
@@ -65,7 +66,7 @@ func (r *rig) refusedAfter(key string, n int) {
 	}
 	_, err := r.Publish(within(r.t), r.q, Publication{Level: 1, Key: key})
 	var full *FullError
-	if !errors.As(err, &full) || full.Reason != fullKey {
+	if !errors.As(err, &full) || full.Reason != wire.FullKey {
 		r.t.Errorf("after %d more: %v", n, err)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/fairlead/fairlead/agent/broker/names"
+	"github.com/fairlead/fairlead/agent/broker/wire"
 	"github.com/fairlead/fairlead/agent/permit"
 	"github.com/fairlead/fairlead/config"
 )
@@ -51,13 +52,13 @@ func (c *Client) NewPermits(queue, holder string, tell func(func(l *permit.Ledge
 	beats := c.names.BeatPrefix(queue)
 	for subject, f := range map[string]nats.MsgHandler{
 		beats + "*": func(m *nats.Msg) {
-			holder, seq := m.Subject[len(beats):], serverSequence(m.Header)
+			holder, seq := m.Subject[len(beats):], wire.Sequence(m.Header)
 			p.tell(func(l *permit.Ledger, now time.Time) { l.Heard(holder, seq, now) })
 		},
 		p.free:        func(*nats.Msg) { p.tell(func(l *permit.Ledger, _ time.Time) { l.FreedAll() }) },
 		p.free + ".*": p.freed,
 	} {
-		sub, err := c.nc.Subscribe(subject, f)
+		sub, err := c.wire.NC.Subscribe(subject, f)
 		if err != nil {
 			p.unsubscribe()
 			return nil, fmt.Errorf("broker: %w", err)
@@ -101,9 +102,9 @@ func (p *Permits) Do(a permit.Action) {
 }
 
 func (p *Permits) beat(a permit.Action) {
-	p.c.writes.do(&nats.Msg{Subject: p.prefix + p.holder}, func(answer *nats.Msg, err error) {
+	p.c.wire.Writes.Do(&nats.Msg{Subject: p.prefix + p.holder}, func(answer *nats.Msg, err error) {
 		if err == nil {
-			_, err = parseAck(answer)
+			_, err = wire.ParseAck(answer)
 		}
 		p.complain(err)
 		p.tell(func(l *permit.Ledger, now time.Time) { l.Beaten(a.At, err == nil, now) })
@@ -118,12 +119,12 @@ func (p *Permits) subject(key string, number int, holder string) string {
 
 // claim stores a record where no holder has one.
 func (p *Permits) claim(a permit.Action) {
-	h := expectRevision(0)
+	h := wire.ExpectLast(0)
 	h["Nats-Expected-Last-Subject-Sequence-Subject"] = []string{p.subject(a.Key, a.Number, "*")}
-	p.c.writes.do(&nats.Msg{Subject: p.subject(a.Key, a.Number, p.holder), Header: h}, func(answer *nats.Msg, err error) {
-		var ack pubAck
+	p.c.wire.Writes.Do(&nats.Msg{Subject: p.subject(a.Key, a.Number, p.holder), Header: h}, func(answer *nats.Msg, err error) {
+		var ack wire.PubAck
 		if err == nil {
-			ack, err = parseAck(answer)
+			ack, err = wire.ParseAck(answer)
 		}
 		outcome := permit.Stored
 		switch {
@@ -142,15 +143,15 @@ func (p *Permits) claim(a permit.Action) {
 
 // release deletes a record, and tells those who wait for it.
 func (p *Permits) release(a permit.Action) {
-	m := p.c.deleteRequest(p.stream, a.Seq)
+	m := wire.DeleteRequest(p.stream, a.Seq)
 	if a.Seq == 0 {
 		m = p.purge(p.subject(a.Key, a.Number, p.holder), 0)
 	}
-	p.c.deletes.do(m, func(answer *nats.Msg, err error) {
+	p.c.wire.Deletes.Do(m, func(answer *nats.Msg, err error) {
 		gone := err == nil && (p.c.deleted(answer) != FinishUnknown || strings.Contains(string(answer.Data), `"success":true`))
 		if gone {
 			token, _ := names.EncodeKey(a.Key)
-			_ = p.c.nc.Publish(p.free+"."+token, nil)
+			_ = p.c.wire.NC.Publish(p.free+"."+token, nil)
 		}
 		p.tell(func(l *permit.Ledger, now time.Time) { l.Released(a.Key, a.Number, gone, now) })
 	})
@@ -167,9 +168,9 @@ func (p *Permits) purge(filter string, upTo uint64) *nats.Msg {
 
 // slotsInfo is the part of JetStream's answer that names records.
 type slotsInfo struct {
-	Error *apiError `json:"error"`
-	Total int       `json:"total"`
-	Limit int       `json:"limit"`
+	Error *wire.APIError `json:"error"`
+	Total int            `json:"total"`
+	Limit int            `json:"limit"`
 	State struct {
 		LastSeq  uint64            `json:"last_seq"`
 		Subjects map[string]uint64 `json:"subjects"`
@@ -182,7 +183,7 @@ func (p *Permits) info(filter string, done func(*slotsInfo, error)) {
 	if filter != "" {
 		body, _ = json.Marshal(map[string]string{"subjects_filter": filter}) // strings
 	}
-	p.c.deletes.do(&nats.Msg{Subject: "$JS.API.STREAM.INFO." + p.stream, Data: body}, func(answer *nats.Msg, err error) {
+	p.c.wire.Deletes.Do(&nats.Msg{Subject: "$JS.API.STREAM.INFO." + p.stream, Data: body}, func(answer *nats.Msg, err error) {
 		var info slotsInfo
 		if err == nil {
 			err = json.Unmarshal(answer.Data, &info)
@@ -252,9 +253,9 @@ func (p *Permits) confirm(a permit.Action) {
 			return
 		}
 		body, _ := json.Marshal(map[string]string{"last_by_subj": p.prefix + a.Holder}) // strings
-		p.c.deletes.do(&nats.Msg{Subject: "$JS.API.STREAM.MSG.GET." + p.stream, Data: body}, func(answer *nats.Msg, err error) {
+		p.c.wire.Deletes.Do(&nats.Msg{Subject: "$JS.API.STREAM.MSG.GET." + p.stream, Data: body}, func(answer *nats.Msg, err error) {
 			var r struct {
-				Error   *apiError `json:"error"`
+				Error   *wire.APIError `json:"error"`
 				Message struct {
 					Seq uint64 `json:"seq"`
 				} `json:"message"`
@@ -270,17 +271,17 @@ func (p *Permits) confirm(a permit.Action) {
 
 // reap deletes all that a holder has left.
 func (p *Permits) reap(a permit.Action) {
-	p.c.deletes.do(p.purge(p.prefix+"*.*."+a.Holder, a.Seq+1), func(answer *nats.Msg, err error) {
+	p.c.wire.Deletes.Do(p.purge(p.prefix+"*.*."+a.Holder, a.Seq+1), func(answer *nats.Msg, err error) {
 		var r struct {
 			Purged uint64 `json:"purged"`
 		}
 		if err != nil || json.Unmarshal(answer.Data, &r) != nil {
 			return // it will be met again
 		}
-		p.c.deletes.do(p.purge(p.prefix+a.Holder, a.Seq+1), func(*nats.Msg, error) {})
+		p.c.wire.Deletes.Do(p.purge(p.prefix+a.Holder, a.Seq+1), func(*nats.Msg, error) {})
 		if r.Purged > 0 {
 			p.c.log.Info("an agent is gone; what it had in flight of capped keys can be taken again", "queue", p.queue, "holder", a.Holder, "permits", r.Purged)
-			_ = p.c.nc.Publish(p.free, nil)
+			_ = p.c.wire.NC.Publish(p.free, nil)
 		}
 	})
 }
@@ -304,9 +305,9 @@ func (p *Permits) Close(ctx context.Context) {
 	}
 	p.unsubscribe()
 	done := make(chan struct{})
-	p.c.deletes.do(p.purge(p.prefix+"*.*."+p.holder, 0), func(*nats.Msg, error) {
-		p.c.deletes.do(p.purge(p.prefix+p.holder, 0), func(*nats.Msg, error) {
-			_ = p.c.nc.Publish(p.free, nil)
+	p.c.wire.Deletes.Do(p.purge(p.prefix+"*.*."+p.holder, 0), func(*nats.Msg, error) {
+		p.c.wire.Deletes.Do(p.purge(p.prefix+p.holder, 0), func(*nats.Msg, error) {
+			_ = p.c.wire.NC.Publish(p.free, nil)
 			close(done)
 		})
 	})
@@ -319,24 +320,24 @@ func (p *Permits) Close(ctx context.Context) {
 // ensureSlots makes the stream that holds the records of a queue with a cap, or brings it to what the definition says.
 func (c *Client) ensureSlots(ctx context.Context, q config.Queue) error {
 	name := c.names.Slots(q.Name)
-	stream, err := c.stream(ctx, name)
+	stream, err := c.wire.Stream(ctx, name)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		want := c.slotsConfig(q)
 		// Sequences never start again: by them, holders that are gone are told from those that are not.
 		want.FirstSeq = uint64(time.Now().UnixMicro())
-		stream, err = c.createStream(ctx, want)
+		stream, err = c.wire.CreateStream(ctx, want)
 		if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
-			stream, err = c.stream(ctx, name)
+			stream, err = c.wire.Stream(ctx, name)
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("broker: stream %s: %w", name, translate(err))
+		return fmt.Errorf("broker: stream %s: %w", name, wire.Translate(err))
 	}
 	have := stream.CachedInfo().Config
 	if want := max(q.Storage.Replicas, 1); have.Replicas != want {
 		have.Replicas = want
-		if _, err := c.updateStream(ctx, have); err != nil {
-			return fmt.Errorf("broker: stream %s cannot be changed to what the file says: %w", name, translate(err))
+		if _, err := c.wire.UpdateStream(ctx, have); err != nil {
+			return fmt.Errorf("broker: stream %s cannot be changed to what the file says: %w", name, wire.Translate(err))
 		}
 	}
 	return nil

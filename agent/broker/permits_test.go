@@ -119,7 +119,7 @@ func capped(n int) func(*config.Queue) {
 // records counts the records of permits in the stream.
 func (r *rig) records() int {
 	r.t.Helper()
-	stream, err := r.js.Stream(within(r.t), r.names.Slots(r.q.Name))
+	stream, err := r.wire.JS.Stream(within(r.t), r.names.Slots(r.q.Name))
 	if err != nil {
 		r.t.Fatal(err)
 	}

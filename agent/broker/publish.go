@@ -3,7 +3,6 @@ package broker
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
@@ -13,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/fairlead/fairlead/agent/broker/names"
+	"github.com/fairlead/fairlead/agent/broker/wire"
 	"github.com/fairlead/fairlead/config"
 	"github.com/fairlead/fairlead/fairshare"
 )
@@ -55,7 +55,7 @@ func (c *Client) Publish(ctx context.Context, q config.Queue, p Publication) (Re
 // levelAt looks up at which level the message of a receipt is served. Where that cannot be found out, because the message is
 // finished or nobody answers, it is the level that was asked for.
 func (c *Client) levelAt(ctx context.Context, q config.Queue, r Receipt) int {
-	m, err := c.read(ctx, c.names.Stream(q.Name), look{Seq: r.Seq})
+	m, err := c.wire.Read(ctx, c.names.Stream(q.Name), wire.Look{Seq: r.Seq})
 	if err != nil || m == nil {
 		return r.Level
 	}
@@ -91,7 +91,7 @@ func (c *Client) PublishAsync(q config.Queue, p Publication, done func(Receipt, 
 		c.storeDelayed(m, q, Receipt{Delayed: handle, Level: level}, done)
 		return
 	}
-	c.storeOrMakeRoom(newcomer{queue: q, level: level, msg: m}, func(ack pubAck, err error) {
+	c.storeOrMakeRoom(newcomer{queue: q, level: level, msg: m}, func(ack wire.PubAck, err error) {
 		if err != nil {
 			c.refused(q.Name, err)
 			done(Receipt{}, err)
@@ -142,35 +142,24 @@ func (c *Client) message(q config.Queue, p Publication, now time.Time) (*nats.Ms
 	return &nats.Msg{Subject: c.names.SubjectPrefix(q.Name) + token + "." + key, Header: h, Data: data}, nil
 }
 
-// pubAck is JetStream's answer to a publish.
-type pubAck struct {
-	Error *struct {
-		Code        int    `json:"code"`
-		ErrCode     int    `json:"err_code"`
-		Description string `json:"description"`
-	} `json:"error"`
-	Sequence  uint64 `json:"seq"`
-	Duplicate bool   `json:"duplicate"`
-}
-
 // storeAndWait is store, and waits for the outcome.
-func (c *Client) storeAndWait(ctx context.Context, m *nats.Msg) (pubAck, error) {
+func (c *Client) storeAndWait(ctx context.Context, m *nats.Msg) (wire.PubAck, error) {
 	type outcome struct {
-		ack pubAck
+		ack wire.PubAck
 		err error
 	}
 	stored := make(chan outcome, 1)
-	c.store(m, func(ack pubAck, err error) { stored <- outcome{ack, err} })
+	c.store(m, func(ack wire.PubAck, err error) { stored <- outcome{ack, err} })
 	select {
 	case o := <-stored:
 		return o.ack, o.err
 	case <-ctx.Done():
-		return pubAck{}, fmt.Errorf("%w: %w", ErrOutcomeUnknown, ctx.Err())
+		return wire.PubAck{}, fmt.Errorf("%w: %w", ErrOutcomeUnknown, ctx.Err())
 	}
 }
 
 // store writes m, which must carry an id, and repeats it while its outcome is unknown, as long as JetStream remembers the id.
-func (c *Client) store(m *nats.Msg, done func(pubAck, error)) {
+func (c *Client) store(m *nats.Msg, done func(wire.PubAck, error)) {
 	c.storeAgain(m, writing{try: 1, until: c.repeatable(m.Subject, time.Now())}, done)
 }
 
@@ -192,7 +181,7 @@ func (c *Client) repeatable(subject string, now time.Time) time.Time {
 	if !ok || def.DedupWindow <= 0 {
 		return time.Time{}
 	}
-	return now.Add(def.DedupWindow - answerWait)
+	return now.Add(def.DedupWindow - wire.AnswerWait)
 }
 
 // again tells whether another try is of use.
@@ -200,13 +189,13 @@ func (w writing) again(now time.Time) bool {
 	return w.try < writeTries && (w.until.IsZero() || now.Before(w.until))
 }
 
-func (c *Client) storeAgain(m *nats.Msg, w writing, done func(pubAck, error)) {
+func (c *Client) storeAgain(m *nats.Msg, w writing, done func(wire.PubAck, error)) {
 	// A copy: the requester sets its reply, and an earlier try may still be on its way.
 	once := &nats.Msg{Subject: m.Subject, Header: m.Header, Data: m.Data}
-	c.writes.do(once, func(answer *nats.Msg, err error) {
-		var ack pubAck
+	c.wire.Writes.Do(once, func(answer *nats.Msg, err error) {
+		var ack wire.PubAck
 		if err == nil {
-			ack, err = parseAck(answer)
+			ack, err = wire.ParseAck(answer)
 		}
 		if errors.Is(err, ErrOutcomeUnknown) {
 			w.unknown = true
@@ -222,36 +211,6 @@ func (c *Client) storeAgain(m *nats.Msg, w writing, done func(pubAck, error)) {
 		}
 		done(ack, err)
 	})
-}
-
-// parseAck reads JetStream's answer to a write.
-func parseAck(answer *nats.Msg) (pubAck, error) {
-	var ack pubAck
-	if err := json.Unmarshal(answer.Data, &ack); err != nil {
-		return ack, fmt.Errorf("%w: %w", ErrOutcomeUnknown, err)
-	}
-	if ack.Error != nil {
-		return ack, refusal(ack)
-	}
-	return ack, nil
-}
-
-// refusal translates JetStream's reason for not storing a message. All limits share one code; only the words differ.
-func refusal(a pubAck) error {
-	e := a.Error
-	switch {
-	case e.ErrCode == 10077 && strings.Contains(e.Description, "messages per subject"):
-		return &FullError{Reason: fullKey}
-	case e.ErrCode == 10077 && strings.Contains(e.Description, "maximum messages"):
-		return &FullError{Reason: fullMessages}
-	case e.ErrCode == 10077 && strings.Contains(e.Description, "maximum bytes"):
-		return &FullError{Reason: fullBytes}
-	case e.ErrCode == 10071, e.ErrCode == 10164:
-		return ErrConflict
-	case e.ErrCode == 10054:
-		return fmt.Errorf("%w: %s", ErrTooLarge, e.Description)
-	}
-	return &RefusedError{Code: e.ErrCode, Description: e.Description}
 }
 
 // formatWeight writes thousandths as a decimal number.
@@ -283,16 +242,4 @@ func ParseWeight(s string) (fairshare.Weight, bool) {
 		return 0, false
 	}
 	return fairshare.Weight(n), true
-}
-
-func isConnectionError(err error) bool {
-	for _, e := range []error{
-		nats.ErrNoResponders, nats.ErrTimeout, nats.ErrConnectionClosed, nats.ErrConnectionReconnecting, nats.ErrReconnectBufExceeded,
-		nats.ErrNoServers, nats.ErrDisconnected, nats.ErrInvalidConnection,
-	} {
-		if errors.Is(err, e) {
-			return true
-		}
-	}
-	return false
 }

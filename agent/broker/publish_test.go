@@ -247,11 +247,11 @@ func TestAWriteIsRepeatedInsideTheDedupWindow(t *testing.T) {
 			r := newRig(t, func(q *config.Queue) { q.DedupWindow = tt.window })
 			r.Definition = func(string) (config.Queue, bool) { return r.q, true }
 			for _, stream := range []string{r.names.Stream(r.q.Name), r.names.DelayStream(r.q.Name)} {
-				if err := r.js.DeleteStream(within(t), stream); err != nil {
+				if err := r.wire.JS.DeleteStream(within(t), stream); err != nil {
 					t.Fatal(err)
 				}
 			}
-			silent, err := r.nc.SubscribeSync("fl.>") // takes, and does not answer
+			silent, err := r.wire.NC.SubscribeSync("fl.>") // takes, and does not answer
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -8,6 +8,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/fairlead/fairlead/agent/broker/names"
+	"github.com/fairlead/fairlead/agent/broker/wire"
 )
 
 // backingOff removes what was returned and is not to be delivered for some time: it is in nobody's hands.
@@ -56,7 +57,7 @@ func (w *purger) withoutOriginal(ctx context.Context, seq uint64, then func(erro
 		then(nil)
 		return
 	}
-	m, err := w.c.read(ctx, w.c.names.Stream(w.layout.Queue), look{Seq: seq})
+	m, err := w.c.wire.Read(ctx, w.c.names.Stream(w.layout.Queue), wire.Look{Seq: seq})
 	if err != nil || m == nil {
 		then(err)
 		return
@@ -70,7 +71,7 @@ func (w *purger) withoutOriginal(ctx context.Context, seq uint64, then func(erro
 
 // remove deletes by sequence, again while that is not answered.
 func (w *purger) remove(stream string, seq uint64, try int, done func(Finish)) {
-	w.c.deletes.do(w.c.deleteRequest(stream, seq), func(answer *nats.Msg, err error) {
+	w.c.wire.Deletes.Do(wire.DeleteRequest(stream, seq), func(answer *nats.Msg, err error) {
 		switch {
 		case err == nil:
 			done(w.c.deleted(answer))

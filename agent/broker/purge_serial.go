@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/fairlead/fairlead/agent/broker/names"
+	"github.com/fairlead/fairlead/agent/broker/wire"
 )
 
 // serial purges a queue whose lanes hand out one message at a time, and of which nothing is taken meanwhile.
@@ -48,7 +49,7 @@ func (w *purger) serial(ctx context.Context) error {
 func (w *purger) out(ctx context.Context) (map[uint64]bool, error) {
 	reports, err := w.c.laneReports(ctx, w.layout, func(uint64) bool { return true })
 	if err != nil {
-		return nil, fmt.Errorf("broker: lanes of %s: %w", w.layout.Queue, translate(err))
+		return nil, fmt.Errorf("broker: lanes of %s: %w", w.layout.Queue, wire.Translate(err))
 	}
 	tenure := uint64(0)
 	for _, r := range reports {
@@ -79,7 +80,7 @@ func (w *purger) out(ctx context.Context) (map[uint64]bool, error) {
 func (w *purger) head(ctx context.Context, a Address) (first uint64, err error) {
 	lane := newLane(w.c.names, w.layout, a)
 	for _, filter := range lane.filters {
-		m, err := w.c.read(ctx, lane.stream, look{Seq: 1, Filter: filter})
+		m, err := w.c.wire.Read(ctx, lane.stream, wire.Look{Seq: 1, Filter: filter})
 		if err != nil {
 			return 0, err
 		}

@@ -177,7 +177,7 @@ func TestPurgeEnds(t *testing.T) {
 	if n := len(r.listeners); n != listeners {
 		t.Errorf("%d listen to the connection, %d before", n, listeners)
 	}
-	if err := r.js.DeleteStream(within(t), r.names.Stream(r.q.Name)); err != nil {
+	if err := r.wire.JS.DeleteStream(within(t), r.names.Stream(r.q.Name)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := r.Purge(within(t), r.q, Purge{}); err == nil {

@@ -38,7 +38,7 @@ func TestQueuesOfOneShape(t *testing.T) {
 		}
 	}
 	// The same for what comes unasked.
-	if err := r.nc.PublishRequest(invoices.next, a.prefix+"zzzz", []byte(`{"batch":1,"expires":10000000000}`)); err != nil {
+	if err := r.wire.NC.PublishRequest(invoices.next, a.prefix+"zzzz", []byte(`{"batch":1,"expires":10000000000}`)); err != nil {
 		t.Fatal(err)
 	}
 	if m := wait(t, a.strays, "the stray message"); m.Queue != "invoices" {

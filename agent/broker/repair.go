@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/fairlead/fairlead/agent/broker/names"
+	"github.com/fairlead/fairlead/agent/broker/wire"
 	"github.com/fairlead/fairlead/config"
 )
 
@@ -95,7 +96,7 @@ func (r *repair) all(ctx context.Context, subject string) error {
 	var stays error
 	seq := uint64(1)
 	for r.moved < repairLimit {
-		m, err := r.c.read(ctx, r.stream, look{Seq: seq, Filter: subject})
+		m, err := r.c.wire.Read(ctx, r.stream, wire.Look{Seq: seq, Filter: subject})
 		if err != nil {
 			r.stop = true
 			return err
@@ -114,7 +115,7 @@ func (r *repair) all(ctx context.Context, subject string) error {
 }
 
 // move stores m at its canonical place and deletes the original.
-func (r *repair) move(ctx context.Context, m *stored) error {
+func (r *repair) move(ctx context.Context, m *wire.Stored) error {
 	from, sourced := originOf(m.Header)
 	level, token, flaws := canonical(r.queue.Levels, strings.TrimPrefix(m.Subject, r.prefix), sourced)
 	header, expired := repairedHeader(m, time.Now())
@@ -130,7 +131,7 @@ func (r *repair) move(ctx context.Context, m *stored) error {
 		if _, err := r.c.storeAndWait(ctx, to); err != nil {
 			// A full tenant says nothing of the others; a full queue does, and so does NATS being away.
 			var full *FullError
-			r.stop = !errors.As(err, &full) || full.Reason != fullKey
+			r.stop = !errors.As(err, &full) || full.Reason != wire.FullKey
 			return fmt.Errorf("broker: repair of message %d in %s: %w", m.Seq, r.queue.Name, err)
 		}
 	}
@@ -195,7 +196,7 @@ const (
 
 // repairedHeader is the header of the copy of m. Control headers spoke of the first time it was stored, and do not go
 // along. What counts on is its time to live; expired is true when that is over, so that there is nothing left to move.
-func repairedHeader(m *stored, now time.Time) (h nats.Header, expired bool) {
+func repairedHeader(m *wire.Stored, now time.Time) (h nats.Header, expired bool) {
 	h = make(nats.Header, len(m.Header)+1)
 	for name, values := range m.Header {
 		if !hasPrefixFold(name, serverPrefix) {

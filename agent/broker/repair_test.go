@@ -10,6 +10,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/fairlead/fairlead/agent/broker/wire"
 	"github.com/fairlead/fairlead/config"
 )
 
@@ -78,13 +79,13 @@ func TestRepairedHeader(t *testing.T) {
 		{"1m", "1", 59500 * time.Millisecond, false},
 		{"1m", "", time.Minute, true},
 	} {
-		m := &stored{Seq: 7, Time: born, Header: nats.Header{"Nats-TTL": {tt.ttl}}}
+		m := &wire.Stored{Seq: 7, Time: born, Header: nats.Header{"Nats-TTL": {tt.ttl}}}
 		h, expired := repairedHeader(m, born.Add(tt.age))
 		if expired != tt.expired || h.Get("Nats-TTL") != tt.want {
 			t.Errorf("%q after %v became %q, %t", tt.ttl, tt.age, h.Get("Nats-TTL"), expired)
 		}
 	}
-	h, _ := repairedHeader(&stored{Seq: 7, Time: born, Header: nats.Header{
+	h, _ := repairedHeader(&wire.Stored{Seq: 7, Time: born, Header: nats.Header{
 		"Nats-Msg-Id": {"acme:1"}, "nats-rollup": {"all"}, "Nats-Expected-Last-Sequence": {"3"}, "Fairlead-Weight": {"3"}, "x": {"1", "2"},
 	}}, born)
 	if len(h) != 3 || h.Get("Nats-Msg-Id") != "=repair:7:1000000000500" || h.Get("Fairlead-Weight") != "3" || !slices.Equal(h["x"], []string{"1", "2"}) {
@@ -160,7 +161,7 @@ func TestRepairTogether(t *testing.T) {
 func TestRepairAfterCrash(t *testing.T) {
 	r := newRig(t, nil)
 	seq := r.raw("px.a", "once")
-	m, err := r.read(within(t), r.names.Stream("orders"), look{Seq: seq})
+	m, err := r.wire.Read(within(t), r.names.Stream("orders"), wire.Look{Seq: seq})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -248,7 +249,7 @@ func TestRepairInSteps(t *testing.T) {
 		t.Fatalf("moved %d of the rest, %v", moved, err)
 	}
 	until(t, "the searches' consumers are gone", func() bool {
-		page, err := r.consumers(within(t), r.names.Stream("orders"), 0)
+		page, err := r.wire.Consumers(within(t), r.names.Stream("orders"), 0)
 		return err == nil && page.Total == 0
 	})
 }
@@ -258,7 +259,7 @@ func TestRepairExpired(t *testing.T) {
 	r := newRig(t, nil)
 	seq := r.raw("px.a", "short-lived", "Nats-TTL", "1h")
 	rep := &repair{c: r.Client, queue: r.q, layout: r.layout(), prefix: "fl.q.orders.", stream: "FL_Q_orders"}
-	m, err := r.read(within(t), rep.stream, look{Seq: seq})
+	m, err := r.wire.Read(within(t), rep.stream, wire.Look{Seq: seq})
 	if err != nil {
 		t.Fatal(err)
 	}

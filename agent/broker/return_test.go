@@ -53,11 +53,11 @@ func TestReturnLater(t *testing.T) {
 			r.publish(0, "a", "other")
 			switch disturb {
 			case "lane made again":
-				if err := r.js.DeleteConsumer(within(t), lane.stream, lane.name); err != nil {
+				if err := r.wire.JS.DeleteConsumer(within(t), lane.stream, lane.name); err != nil {
 					t.Fatal(err)
 				}
 			case "another agent":
-				if err := r.js.DeleteConsumer(within(t), lane.stream, lane.name); err != nil {
+				if err := r.wire.JS.DeleteConsumer(within(t), lane.stream, lane.name); err != nil {
 					t.Fatal(err)
 				}
 				a = r.another().asker()
@@ -87,7 +87,7 @@ func TestReturnLaterNewAgent(t *testing.T) {
 	for _, m := range a.take(lane, 20) {
 		r.giveBack(m, Return{Counts: AnAttempt, NotBefore: time.Now().Add(time.Hour)})
 	}
-	if err := r.js.DeleteConsumer(within(t), lane.stream, lane.name); err != nil {
+	if err := r.wire.JS.DeleteConsumer(within(t), lane.stream, lane.name); err != nil {
 		t.Fatal(err)
 	}
 	fresh := &rig{connect(t, config.NATS{URLs: []string{r.Connection().URL}, Prefix: "fl"}), t, r.q}
@@ -134,7 +134,7 @@ func TestAttempts(t *testing.T) {
 				case "crash": // its acknowledgement wait passes in silence
 				case "remake":
 					a.r.giveBack(m, Return{})
-					if err := r.js.DeleteConsumer(within(t), lane.stream, lane.name); err != nil {
+					if err := r.wire.JS.DeleteConsumer(within(t), lane.stream, lane.name); err != nil {
 						t.Fatal(err)
 					}
 				case "elsewhere":
@@ -256,7 +256,7 @@ func TestReturnWithoutBucket(t *testing.T) {
 	a := r.asker()
 	r.publish(0, "a", "x")
 	m := a.take(a.at(0, "a"), 1)[0]
-	if err := r.js.DeleteStream(within(t), "KV_fairlead"); err != nil {
+	if err := r.wire.JS.DeleteStream(within(t), "KV_fairlead"); err != nil {
 		t.Fatal(err)
 	}
 	done := make(chan error, 1)

@@ -141,7 +141,7 @@ func (r *rig) raw(subject, data string, headers ...string) uint64 {
 	for i := 0; i < len(headers); i += 2 {
 		m.Header[headers[i]] = []string{headers[i+1]}
 	}
-	ack, err := r.js.PublishMsg(within(r.t), m)
+	ack, err := r.wire.JS.PublishMsg(within(r.t), m)
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -153,7 +153,7 @@ func (r *rig) backlog(n int, subject string) {
 	r.t.Helper()
 	before := r.stored()
 	for i := range n {
-		if err := r.nc.Publish(r.names.SubjectPrefix(r.q.Name)+subject, fmt.Append(nil, i)); err != nil {
+		if err := r.wire.NC.Publish(r.names.SubjectPrefix(r.q.Name)+subject, fmt.Append(nil, i)); err != nil {
 			r.t.Fatal(err)
 		}
 	}
@@ -202,7 +202,7 @@ func (a *asker) at(level int, key string) *Lane {
 func (r *rig) caughtUp(lane *Lane, n uint64) {
 	r.t.Helper()
 	until(r.t, "the lane knows of its messages", func() bool {
-		consumer, err := r.js.Consumer(within(r.t), lane.stream, lane.name)
+		consumer, err := r.wire.JS.Consumer(within(r.t), lane.stream, lane.name)
 		return err == nil && consumer.CachedInfo().NumPending == n
 	})
 }

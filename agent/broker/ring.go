@@ -12,6 +12,7 @@ import (
 
 	"github.com/fairlead/fairlead/agent/broker/names"
 	"github.com/fairlead/fairlead/agent/broker/rights"
+	"github.com/fairlead/fairlead/agent/broker/wire"
 	"github.com/fairlead/fairlead/config"
 )
 
@@ -61,7 +62,7 @@ func (g *ring) publish(n newcomer) {
 		g.enqueue(n)
 		return
 	}
-	g.c.store(n.msg, func(ack pubAck, err error) {
+	g.c.store(n.msg, func(ack wire.PubAck, err error) {
 		if errors.Is(err, ErrQueueFull) {
 			g.enqueue(n)
 			return
@@ -85,7 +86,7 @@ func (g *ring) enqueue(n newcomer) {
 	g.mu.Unlock()
 	g.rings.mu.Unlock()
 	if closed {
-		n.done(pubAck{}, ErrClosed)
+		n.done(wire.PubAck{}, ErrClosed)
 		return
 	}
 	select {
@@ -154,12 +155,12 @@ func (g *ring) end() {
 	g.waiting, g.running = nil, false
 	g.mu.Unlock()
 	for _, n := range left {
-		g.settle(n, pubAck{}, ErrClosed)
+		g.settle(n, wire.PubAck{}, ErrClosed)
 	}
 }
 
 // settle tells a newcomer's publisher.
-func (g *ring) settle(n newcomer, ack pubAck, err error) {
+func (g *ring) settle(n newcomer, ack wire.PubAck, err error) {
 	g.mu.Lock()
 	g.pending--
 	g.mu.Unlock()
@@ -198,7 +199,7 @@ func (g *ring) storeAll(batch []newcomer) (refused []newcomer) {
 	var all sync.WaitGroup
 	for i, n := range batch {
 		all.Add(1)
-		g.c.store(n.msg, func(ack pubAck, err error) {
+		g.c.store(n.msg, func(ack wire.PubAck, err error) {
 			defer all.Done()
 			if full[i] = errors.Is(err, ErrQueueFull); !full[i] {
 				g.settle(n, ack, err)
@@ -216,7 +217,7 @@ func (g *ring) storeAll(batch []newcomer) (refused []newcomer) {
 
 // insist has room made for a newcomer that was just refused, and stores it; or says why not. Whenever it is refused again
 // (somebody else was faster, or there was more to make room for) it decides anew.
-func (g *ring) insist(n newcomer) (ack pubAck, err error) {
+func (g *ring) insist(n newcomer) (ack wire.PubAck, err error) {
 	failures := 0
 	var refusal error
 	for try := range ringTries {
@@ -278,7 +279,7 @@ func (g *ring) pause(shift int) {
 func (g *ring) lacks(n newcomer, refusal error, try int) (missing, func(*Message) int64, error) {
 	var full *FullError
 	errors.As(refusal, &full)
-	if try == 0 && full.Reason == fullMessages && n.queue.Limits.MaxBytes == 0 && n.queue.Limits == g.within {
+	if try == 0 && full.Reason == wire.FullMessages && n.queue.Limits.MaxBytes == 0 && n.queue.Limits == g.within {
 		return missing{messages: 1}, func(*Message) int64 { return 0 }, nil
 	}
 	room, err := g.c.room(g.ctx, g.stream, n.msg.Subject)
@@ -290,7 +291,7 @@ func (g *ring) lacks(n newcomer, refusal error, try int) (missing, func(*Message
 	}
 	size := room.sizeOf(n.msg)
 	if room.never(size) {
-		return missing{}, nil, &FullError{Reason: fullBytes}
+		return missing{}, nil, &FullError{Reason: wire.FullBytes}
 	}
 	return room.of(size), func(m *Message) int64 { return room.size(m.bytes, m.headed) }, nil
 }
@@ -351,7 +352,7 @@ func (g *ring) hunt(n newcomer) (*hunt, error) {
 		g.mu.Unlock()
 		g.strangeAt = time.Time{}
 	}
-	g.scout.direct = n.queue.Storage.Replicas <= 1 && g.c.denied(rights.Publish, "$JS.API.DIRECT.GET."+g.stream) == nil
+	g.scout.direct = n.queue.Storage.Replicas <= 1 && g.c.wire.Denied(rights.Publish, "$JS.API.DIRECT.GET."+g.stream) == nil
 	if time.Since(g.strangeAt) > strangersAge {
 		strange, err := g.scout.strangers(g.ctx)
 		if err != nil {

@@ -22,13 +22,13 @@ func TestRingCostsTheSameHoweverMuchWaits(t *testing.T) {
 			if reason := r.offer(0, "t0", "the first one makes the lanes"); reason != "" {
 				t.Fatal(reason)
 			}
-			before := r.nc.Stats().OutMsgs
+			before := r.wire.NC.Stats().OutMsgs
 			for i := range newcomers {
 				if reason := r.offer(0, fmt.Sprint("t", i%5), "new"); reason != "" {
 					t.Fatal(reason)
 				}
 			}
-			after := r.nc.Stats().OutMsgs
+			after := r.wire.NC.Stats().OutMsgs
 			if n := r.evicted(); n != newcomers+1 {
 				t.Errorf("%d were evicted", n)
 			}

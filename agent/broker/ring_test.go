@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fairlead/fairlead/agent/broker/wire"
 	"github.com/fairlead/fairlead/config"
 )
 
@@ -374,7 +375,7 @@ func TestRingFollowsTheDefinition(t *testing.T) {
 	// A queue that does not make room any more refuses.
 	r.q.Limits.Overflow = config.OverflowReject
 	var full *FullError
-	if _, err := r.Publish(within(t), old, Publication{Level: 0, Key: "x"}); !errors.As(err, &full) || full.Reason != fullMessages {
+	if _, err := r.Publish(within(t), old, Publication{Level: 0, Key: "x"}); !errors.As(err, &full) || full.Reason != wire.FullMessages {
 		t.Errorf("under a definition that rejects: %v", err)
 	}
 	r.wantLeft("2a 2c new")

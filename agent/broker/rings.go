@@ -8,6 +8,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/fairlead/fairlead/agent/broker/wire"
 	"github.com/fairlead/fairlead/config"
 )
 
@@ -16,11 +17,11 @@ type newcomer struct {
 	queue config.Queue
 	level int // as it is served
 	msg   *nats.Msg
-	done  func(pubAck, error)
+	done  func(wire.PubAck, error)
 }
 
 // storeOrMakeRoom stores a message, and in a queue with overflow: ring makes room for it when the queue is full.
-func (c *Client) storeOrMakeRoom(n newcomer, done func(pubAck, error)) {
+func (c *Client) storeOrMakeRoom(n newcomer, done func(wire.PubAck, error)) {
 	if !evicts(n.queue) {
 		c.store(n.msg, done)
 		return

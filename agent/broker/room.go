@@ -6,6 +6,8 @@ import (
 	"fmt"
 
 	"github.com/nats-io/nats.go"
+
+	"github.com/fairlead/fairlead/agent/broker/wire"
 )
 
 // room is how full a queue's stream is, and what its limits are, as its leader says. A limit of 0 or less is none.
@@ -73,12 +75,12 @@ func (c *Client) room(ctx context.Context, stream, subject string) (room, error)
 	if err != nil {
 		return room{}, fmt.Errorf("broker: %w", err)
 	}
-	answer, err := c.api(ctx, "STREAM.INFO."+stream, body)
+	answer, err := c.wire.API(ctx, "STREAM.INFO."+stream, body)
 	if err != nil {
 		return room{}, fmt.Errorf("broker: room in %s: %w", stream, err)
 	}
 	var r struct {
-		Error  *apiError `json:"error"`
+		Error  *wire.APIError `json:"error"`
 		Config struct {
 			MaxMessages  int64  `json:"max_msgs"`
 			MaxBytes     int64  `json:"max_bytes"`

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/fairlead/fairlead/agent/broker/wire"
 )
 
 // scanLimit is how many messages one call looks at while it searches for literal wildcards.
@@ -28,7 +30,7 @@ func (r *repair) scan(ctx context.Context, subjects map[string]bool) error {
 			next = seq
 			break
 		}
-		m, err := r.c.read(ctx, r.stream, look{Seq: seq})
+		m, err := r.c.wire.Read(ctx, r.stream, wire.Look{Seq: seq})
 		if err == nil && m != nil && subjects[m.Subject] {
 			err = r.move(ctx, m)
 		}
@@ -72,7 +74,7 @@ func (c *Client) search(ctx context.Context, queue string, from uint64, want fun
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	stream := c.names.Stream(queue)
-	consumer, err := c.js.CreateConsumer(ctx, stream, jetstream.ConsumerConfig{
+	consumer, err := c.wire.JS.CreateConsumer(ctx, stream, jetstream.ConsumerConfig{
 		Description:       "Fairlead search for unusable subjects",
 		DeliverPolicy:     jetstream.DeliverByStartSequencePolicy,
 		OptStartSeq:       max(from, 1),
@@ -84,13 +86,13 @@ func (c *Client) search(ctx context.Context, queue string, from uint64, want fun
 		InactiveThreshold: 10 * time.Second, // should this agent not come to delete it
 	})
 	if err != nil {
-		return nil, 0, fmt.Errorf("broker: search in %s: %w", queue, translate(err))
+		return nil, 0, fmt.Errorf("broker: search in %s: %w", queue, wire.Translate(err))
 	}
 	defer func() {
 		//nolint:contextcheck // the consumer goes also when ctx has ended
-		ctx, cancel := context.WithTimeout(context.Background(), answerWait)
+		ctx, cancel := context.WithTimeout(context.Background(), wire.AnswerWait)
 		defer cancel()
-		_ = c.js.DeleteConsumer(ctx, stream, consumer.CachedInfo().Name)
+		_ = c.wire.JS.DeleteConsumer(ctx, stream, consumer.CachedInfo().Name)
 	}()
 	most := int(min(consumer.CachedInfo().NumPending, scanLimit))
 	if most == 0 {
@@ -98,7 +100,7 @@ func (c *Client) search(ctx context.Context, queue string, from uint64, want fun
 	}
 	batch, err := consumer.Fetch(most, jetstream.FetchContext(ctx))
 	if err != nil {
-		return nil, 0, fmt.Errorf("broker: search in %s: %w", queue, translate(err))
+		return nil, 0, fmt.Errorf("broker: search in %s: %w", queue, wire.Translate(err))
 	}
 	for m := range batch.Messages() {
 		meta, err := m.Metadata()
@@ -114,7 +116,7 @@ func (c *Client) search(ctx context.Context, queue string, from uint64, want fun
 		}
 	}
 	if err := batch.Error(); err != nil && ctx.Err() == nil {
-		return nil, 0, fmt.Errorf("broker: search in %s: %w", queue, translate(err))
+		return nil, 0, fmt.Errorf("broker: search in %s: %w", queue, wire.Translate(err))
 	}
 	return found, next, nil
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/fairlead/fairlead/agent/broker/names"
+	"github.com/fairlead/fairlead/agent/broker/wire"
 )
 
 // scout looks and takes for the hunts of one queue. One goroutine at a time uses it.
@@ -70,16 +71,16 @@ func (f *scout) spot(class, subject string, seq uint64) spot {
 
 // first reports the first message that a query finds; sequence 0 is none.
 func (f *scout) first(q query, done func(subject string, seq uint64, err error)) {
-	body, _ := json.Marshal(look{Seq: q.from, Filter: f.c.names.SubjectPrefix(f.queue) + q.class + "." + q.key}) // cannot fail
+	body, _ := json.Marshal(wire.Look{Seq: q.from, Filter: f.c.names.SubjectPrefix(f.queue) + q.class + "." + q.key}) // cannot fail
 	stream := f.c.names.Stream(f.queue)
 	if !f.direct {
-		f.c.deletes.do(&nats.Msg{Subject: "$JS.API.STREAM.MSG.GET." + stream, Data: body}, func(m *nats.Msg, err error) {
+		f.c.wire.Deletes.Do(&nats.Msg{Subject: "$JS.API.STREAM.MSG.GET." + stream, Data: body}, func(m *nats.Msg, err error) {
 			if err != nil {
 				done("", 0, err)
 				return
 			}
 			var r struct {
-				Error   *apiError `json:"error"`
+				Error   *wire.APIError `json:"error"`
 				Message struct {
 					Subject string `json:"subject"`
 					Seq     uint64 `json:"seq"`
@@ -88,7 +89,7 @@ func (f *scout) first(q query, done func(subject string, seq uint64, err error))
 			switch err := json.Unmarshal(m.Data, &r); {
 			case err != nil:
 				done("", 0, err)
-			case r.Error != nil && r.Error.ErrCode == errNoMessage:
+			case r.Error != nil && r.Error.ErrCode == wire.CodeNoMessage:
 				done("", 0, nil)
 			case r.Error != nil:
 				done("", 0, r.Error)
@@ -98,7 +99,7 @@ func (f *scout) first(q query, done func(subject string, seq uint64, err error))
 		})
 		return
 	}
-	f.c.writes.do(&nats.Msg{Subject: "$JS.API.DIRECT.GET." + stream, Data: body}, func(m *nats.Msg, err error) {
+	f.c.wire.Writes.Do(&nats.Msg{Subject: "$JS.API.DIRECT.GET." + stream, Data: body}, func(m *nats.Msg, err error) {
 		switch {
 		case err != nil:
 			done("", 0, err)
@@ -107,7 +108,7 @@ func (f *scout) first(q query, done func(subject string, seq uint64, err error))
 		default:
 			// The server's own headers are behind whatever the publisher wrote.
 			subjects := m.Header["Nats-Subject"]
-			seq := serverSequence(m.Header)
+			seq := wire.Sequence(m.Header)
 			if len(subjects) == 0 || seq == 0 {
 				done("", 0, ErrOutcomeUnknown)
 				return

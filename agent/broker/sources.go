@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/fairlead/fairlead/agent/broker/names"
+	"github.com/fairlead/fairlead/agent/broker/wire"
 	"github.com/fairlead/fairlead/config"
 )
 
@@ -102,7 +103,7 @@ func (c *Client) goOn(ctx context.Context, have *jetstream.StreamInfo, want []*j
 	if len(moved) == 0 {
 		return nil
 	}
-	now, err := c.stream(ctx, have.Config.Name)
+	now, err := c.wire.Stream(ctx, have.Config.Name)
 	if err != nil {
 		return err
 	}
@@ -129,14 +130,14 @@ func (c *Client) SourceProblems(ctx context.Context, q config.Queue) ([]string, 
 	if len(q.Sources) == 0 {
 		return nil, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, answerWait)
+	ctx, cancel := context.WithTimeout(ctx, wire.AnswerWait)
 	defer cancel()
-	s, err := c.js.Stream(ctx, c.names.Stream(q.Name))
+	s, err := c.wire.JS.Stream(ctx, c.names.Stream(q.Name))
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		return nil, fmt.Errorf("%w (%s)", ErrStreamMissing, c.names.Stream(q.Name))
 	}
 	if err != nil {
-		return nil, fmt.Errorf("broker: sources of %s: %w", q.Name, translate(err))
+		return nil, fmt.Errorf("broker: sources of %s: %w", q.Name, wire.Translate(err))
 	}
 	info := s.CachedInfo()
 	var problems []string
@@ -148,7 +149,7 @@ func (c *Client) SourceProblems(ctx context.Context, q config.Queue) ([]string, 
 		case !slices.ContainsFunc(info.Config.Sources, func(s *jetstream.StreamSource) bool { return s.Name == stream }):
 			problems = append(problems, said+" is not set up: run setup with an identity that may")
 		case i < 0:
-		case info.Sources[i].Error.ErrorCode == errStreamNotFound:
+		case info.Sources[i].Error.ErrorCode == wire.CodeStreamNotFound:
 			problems = append(problems, said+" does not exist; JetStream goes on trying")
 		default:
 			problems = append(problems, fmt.Sprintf("%s cannot be read: %s; JetStream goes on trying", said, info.Sources[i].Error.Description))
@@ -160,11 +161,11 @@ func (c *Client) SourceProblems(ctx context.Context, q config.Queue) ([]string, 
 
 // checkSources tells which sources of a definition have nothing to read.
 func (c *Client) checkSources(ctx context.Context, q config.Queue) []string {
-	ctx, cancel := context.WithTimeout(ctx, answerWait)
+	ctx, cancel := context.WithTimeout(ctx, wire.AnswerWait)
 	defer cancel()
 	var problems []string
 	for _, s := range q.Sources {
-		stream, err := c.stream(ctx, s.Stream)
+		stream, err := c.wire.Stream(ctx, s.Stream)
 		if errors.Is(err, jetstream.ErrStreamNotFound) {
 			problems = append(problems, fmt.Sprintf("queue %s: source stream %s does not exist: make it, or correct the name", q.Name, s.Stream))
 			continue

@@ -25,7 +25,7 @@ func from(sources ...config.Source) func(*config.Queue) {
 // events makes a plain stream, as anybody's application would.
 func (r *rig) events(name string, subjects ...string) {
 	r.t.Helper()
-	if _, err := r.js.CreateStream(within(r.t), jetstream.StreamConfig{Name: name, Subjects: subjects}); err != nil {
+	if _, err := r.wire.JS.CreateStream(within(r.t), jetstream.StreamConfig{Name: name, Subjects: subjects}); err != nil {
 		r.t.Fatal(err)
 	}
 }
@@ -37,7 +37,7 @@ func (r *rig) emit(subject, data string, headers ...string) uint64 {
 	for i := 0; i < len(headers); i += 2 {
 		m.Header[headers[i]] = []string{headers[i+1]}
 	}
-	ack, err := r.js.PublishMsg(within(r.t), m)
+	ack, err := r.wire.JS.PublishMsg(within(r.t), m)
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -330,15 +330,15 @@ func BenchmarkSources(b *testing.B) {
 				b.Fatal(err)
 			}
 			defer c.Close()
-			if _, err := c.js.CreateStream(b.Context(), jetstream.StreamConfig{Name: "EVENTS", Subjects: []string{"events.>"}}); err != nil {
+			if _, err := c.wire.JS.CreateStream(b.Context(), jetstream.StreamConfig{Name: "EVENTS", Subjects: []string{"events.>"}}); err != nil {
 				b.Fatal(err)
 			}
 			for i := range b.N {
-				if _, err := c.js.PublishAsync(fmt.Sprintf("events.t%d.x", i%10_000), []byte("x"), jetstream.WithStallWait(time.Minute)); err != nil {
+				if _, err := c.wire.JS.PublishAsync(fmt.Sprintf("events.t%d.x", i%10_000), []byte("x"), jetstream.WithStallWait(time.Minute)); err != nil {
 					b.Fatal(err)
 				}
 			}
-			<-c.js.PublishAsyncComplete()
+			<-c.wire.JS.PublishAsyncComplete()
 			q := definition(from(config.Source{Stream: "EVENTS", Subject: subject, Key: "{{wildcard(1)}}", Priority: level(0)}))
 			b.ResetTimer()
 			if err := c.EnsureStream(b.Context(), q); err != nil {

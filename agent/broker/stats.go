@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/fairlead/fairlead/agent/broker/names"
+	"github.com/fairlead/fairlead/agent/broker/wire"
 )
 
 // Depth counts the messages of one part of a queue. Stored = Waiting + InFlight + BackingOff.
@@ -88,7 +89,7 @@ func (c *Client) Stats(ctx context.Context, layout Layout, keys int) (Stats, err
 func (c *Client) ages(ctx context.Context, layout Layout, classes map[string]bool, now time.Time, s *Stats) error {
 	stream, prefix := c.names.Stream(layout.Queue), c.names.SubjectPrefix(layout.Queue)
 	for token := range classes { // a maximum does not depend on the order
-		m, err := c.read(ctx, stream, look{Seq: 1, Filter: prefix + token + ".*"})
+		m, err := c.wire.Read(ctx, stream, wire.Look{Seq: 1, Filter: prefix + token + ".*"})
 		if err != nil {
 			return err
 		}

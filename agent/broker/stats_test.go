@@ -169,10 +169,10 @@ func TestStatsOfASilentServer(t *testing.T) {
 	s := newOutside(t, func(o *server.Options) { o.JetStream = false })
 	c := connect(t, config.NATS{URLs: []string{s.url()}, Prefix: "fl"})
 	asked := make(chan struct{}, 10)
-	if _, err := c.nc.Subscribe("$JS.API.>", func(*nats.Msg) { asked <- struct{}{} }); err != nil {
+	if _, err := c.wire.NC.Subscribe("$JS.API.>", func(*nats.Msg) { asked <- struct{}{} }); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.nc.Flush(); err != nil {
+	if err := c.wire.NC.Flush(); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), patience)

@@ -9,6 +9,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/fairlead/fairlead/agent/broker/wire"
 	"github.com/fairlead/fairlead/config"
 )
 
@@ -72,11 +73,11 @@ type streamPlan struct {
 // ensure makes a stream, or brings it to what the plan says.
 func (c *Client) ensure(ctx context.Context, p streamPlan) error {
 	fresh := p.fresh()
-	stream, err := c.stream(ctx, fresh.Name)
+	stream, err := c.wire.Stream(ctx, fresh.Name)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		stream, err = c.createStream(ctx, fresh)
+		stream, err = c.wire.CreateStream(ctx, fresh)
 		if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
-			stream, err = c.stream(ctx, fresh.Name) // another agent was faster
+			stream, err = c.wire.Stream(ctx, fresh.Name) // another agent was faster
 		}
 	}
 	if err != nil {
@@ -92,13 +93,13 @@ func (c *Client) ensure(ctx context.Context, p streamPlan) error {
 	}
 	if p.before != nil {
 		if err := p.before(have, &want); err != nil {
-			return fmt.Errorf("broker: stream %s: %w", fresh.Name, translate(err))
+			return fmt.Errorf("broker: stream %s: %w", fresh.Name, wire.Translate(err))
 		}
 		if sameConfig(have.Config, want) {
 			return nil
 		}
 	}
-	if _, err := c.updateStream(ctx, want); err != nil {
+	if _, err := c.wire.UpdateStream(ctx, want); err != nil {
 		return fmt.Errorf("broker: stream %s cannot be changed to what the file says: %w", fresh.Name, making(err))
 	}
 	c.log.Info("stream changed to its definition", "queue", p.queue, "stream", fresh.Name)
@@ -195,9 +196,9 @@ func sameConfig(a, b jetstream.StreamConfig) bool {
 // leader. It returns a warning for a bucket that was made by other means.
 func (c *Client) EnsureBucket(ctx context.Context, replicas int) (warning string, err error) {
 	name := "KV_" + c.names.Bucket()
-	stream, err := c.stream(ctx, name)
+	stream, err := c.wire.Stream(ctx, name)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		stream, err = c.createStream(ctx, jetstream.StreamConfig{
+		stream, err = c.wire.CreateStream(ctx, jetstream.StreamConfig{
 			Name:              name,
 			Description:       "Fairlead coordination",
 			Subjects:          []string{"$KV." + c.names.Bucket() + ".>"},
@@ -215,7 +216,7 @@ func (c *Client) EnsureBucket(ctx context.Context, replicas int) (warning string
 			FirstSeq:          uint64(time.Now().UnixMicro()),
 		})
 		if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
-			stream, err = c.stream(ctx, name)
+			stream, err = c.wire.Stream(ctx, name)
 		}
 	}
 	if err != nil {
@@ -236,20 +237,5 @@ func making(err error) error {
 	if errors.Is(err, nats.ErrNoResponders) || errors.Is(err, jetstream.ErrJetStreamNotEnabled) {
 		return ErrNoJetStream
 	}
-	return translate(err)
-}
-
-// translate turns what nats.go reports into this package's errors.
-func translate(err error) error {
-	switch {
-	case err == nil:
-		return nil
-	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, jetstream.ErrJetStreamNotEnabled):
-		return fmt.Errorf("%w: %w", ErrUnavailable, err)
-	case errors.Is(err, nats.ErrReconnectBufExceeded):
-		return ErrUnavailable // nats.go's way to say that it is not connected
-	case isConnectionError(err):
-		return fmt.Errorf("%w: %w", ErrUnavailable, err)
-	}
-	return err
+	return wire.Translate(err)
 }

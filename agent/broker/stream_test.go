@@ -13,7 +13,7 @@ import (
 
 func (r *rig) info(stream string) *jetstream.StreamInfo {
 	r.t.Helper()
-	s, err := r.js.Stream(within(r.t), stream)
+	s, err := r.wire.JS.Stream(within(r.t), stream)
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -63,7 +63,7 @@ func TestEnsureStream(t *testing.T) {
 
 	byHand := r.info("FL_Q_orders").Config
 	byHand.Metadata = map[string]string{"owner": "ops"}
-	if _, err := r.js.UpdateStream(within(t), byHand); err != nil {
+	if _, err := r.wire.JS.UpdateStream(within(t), byHand); err != nil {
 		t.Fatal(err)
 	}
 	changed := definition(func(q *config.Queue) {
@@ -105,7 +105,7 @@ func TestEnsureStreamTogether(t *testing.T) {
 
 func TestForeignStream(t *testing.T) {
 	r := newRig(t, nil)
-	if _, err := r.js.CreateStream(within(t), jetstream.StreamConfig{
+	if _, err := r.wire.JS.CreateStream(within(t), jetstream.StreamConfig{
 		Name: "FL_Q_theirs", Subjects: []string{"theirs.>"}, Retention: jetstream.WorkQueuePolicy,
 	}); err != nil {
 		t.Fatal(err)
@@ -132,7 +132,7 @@ func TestSequences(t *testing.T) {
 			}
 			last = seq
 		}
-		if err := r.js.DeleteStream(within(t), "FL_Q_orders"); err != nil {
+		if err := r.wire.JS.DeleteStream(within(t), "FL_Q_orders"); err != nil {
 			t.Fatal(err)
 		}
 		r.define(r.q)
@@ -145,10 +145,10 @@ func TestEnsureBucket(t *testing.T) {
 	if c.Config.AllowDirect || c.Config.MaxMsgsPerSubject != 1 || c.Config.MaxAge != 0 || c.State.FirstSeq < minFence {
 		t.Errorf("%+v", c)
 	}
-	if err := r.js.DeleteStream(within(t), "KV_fairlead"); err != nil {
+	if err := r.wire.JS.DeleteStream(within(t), "KV_fairlead"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.js.CreateKeyValue(within(t), jetstream.KeyValueConfig{Bucket: "fairlead"}); err != nil {
+	if _, err := r.wire.JS.CreateKeyValue(within(t), jetstream.KeyValueConfig{Bucket: "fairlead"}); err != nil {
 		t.Fatal(err)
 	}
 	warning, err := r.EnsureBucket(within(t), 1)

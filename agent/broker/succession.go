@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/fairlead/fairlead/agent/broker/wire"
 )
 
 // succession is what earlier holders of a queue left behind. A holder that died, or lost the lease, with a message in its
@@ -83,7 +85,7 @@ func (c *Client) inherit(ctx context.Context, lane *Lane, r laneReport) error {
 		c.log.Info("an earlier holder of the queue ended with a message in its hands", "queue", key.queue, "seq", key.seq, "attempts", rec.Tries)
 	}
 	if err := c.removeLane(ctx, lane.stream, r.name); err != nil {
-		return fmt.Errorf("broker: lane of an earlier holder of %s: %w", key.queue, translate(err))
+		return fmt.Errorf("broker: lane of an earlier holder of %s: %w", key.queue, wire.Translate(err))
 	}
 	return nil
 }
@@ -104,7 +106,7 @@ func (c *Client) putAttempt(ctx context.Context, key attemptKey, rec attempt) er
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
-	case <-time.After(answerWait):
+	case <-time.After(wire.AnswerWait):
 		return fmt.Errorf("%w: attempts of message %d: %w", ErrBucket, key.seq, ErrOutcomeUnknown)
 	}
 }

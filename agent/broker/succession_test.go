@@ -44,7 +44,7 @@ func (s *tenure) lane(key string) *Lane {
 // consumers lists the lane consumers of the queue.
 func (r *rig) lanes() (names []string) {
 	r.t.Helper()
-	stream, err := r.js.Stream(within(r.t), r.names.Stream(r.q.Name))
+	stream, err := r.wire.JS.Stream(within(r.t), r.names.Stream(r.q.Name))
 	if err != nil {
 		r.t.Fatal(err)
 	}

@@ -2,15 +2,12 @@ package broker
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 	"sort"
 	"strings"
 	"time"
 
-	"github.com/nats-io/nats.go"
-
 	"github.com/fairlead/fairlead/agent/broker/names"
+	"github.com/fairlead/fairlead/agent/broker/wire"
 )
 
 // Found is a lane in which a sweep found messages.
@@ -76,69 +73,11 @@ func (a Address) less(b Address) bool {
 	return a.Key < b.Key
 }
 
-// streamInfo is the part of JetStream's answer that counts subjects.
-type streamInfo struct {
-	Error  *apiError `json:"error"`
-	Total  int       `json:"total"`
-	Offset int       `json:"offset"`
-	Limit  int       `json:"limit"`
-	Now    time.Time `json:"ts"` // by the server's clock, which also dates messages
-	State  struct {
-		Messages uint64            `json:"messages"`
-		Bytes    uint64            `json:"bytes"`
-		FirstSeq uint64            `json:"first_seq"`
-		LastSeq  uint64            `json:"last_seq"`
-		Subjects map[string]uint64 `json:"subjects"`
-	} `json:"state"`
-}
-
 // subjects describes a queue's stream and counts the messages of each of its subjects, page by page.
-func (c *Client) subjects(ctx context.Context, queue string) (*streamInfo, error) {
-	return c.subjectsUnder(ctx, c.names.Stream(queue), c.names.Subjects(queue))
+func (c *Client) subjects(ctx context.Context, queue string) (*wire.StreamInfo, error) {
+	return c.wire.Subjects(ctx, c.names.Stream(queue), c.names.Subjects(queue))
 }
 
-// subjectsUnder is the same of any stream, for the subjects under a filter.
-func (c *Client) subjectsUnder(ctx context.Context, stream, filter string) (*streamInfo, error) {
-	first, err := c.infoUnder(ctx, stream, filter, 0)
-	if err != nil {
-		return nil, err
-	}
-	for page := first; page.Limit > 0 && page.Offset+page.Limit < page.Total; {
-		if page, err = c.infoUnder(ctx, stream, filter, page.Offset+page.Limit); err != nil {
-			return nil, err
-		}
-		for subject, n := range page.State.Subjects {
-			first.State.Subjects[subject] = n
-		}
-	}
-	return first, nil
-}
-
-func (c *Client) streamInfo(ctx context.Context, queue string, offset int) (*streamInfo, error) {
-	return c.infoUnder(ctx, c.names.Stream(queue), c.names.Subjects(queue), offset)
-}
-
-func (c *Client) infoUnder(ctx context.Context, stream, filter string, offset int) (*streamInfo, error) {
-	body, err := json.Marshal(struct {
-		Filter string `json:"subjects_filter"`
-		Offset int    `json:"offset"`
-	}{filter, offset})
-	if err != nil {
-		return nil, fmt.Errorf("broker: %w", err)
-	}
-	ctx, cancel := context.WithTimeout(ctx, listWait)
-	defer cancel()
-	m := &nats.Msg{Subject: "$JS.API.STREAM.INFO." + stream, Data: body}
-	answer, err := permitted(ctx, c, m.Subject, func(ctx context.Context) (*nats.Msg, error) { return c.nc.RequestMsgWithContext(ctx, m) })
-	if err != nil {
-		return nil, fmt.Errorf("broker: subjects of %s: %w", stream, translate(err))
-	}
-	var info streamInfo
-	if err := json.Unmarshal(answer.Data, &info); err != nil {
-		return nil, fmt.Errorf("broker: subjects of %s: %w", stream, err)
-	}
-	if info.Error != nil {
-		return nil, fmt.Errorf("broker: subjects of %s: %w", stream, info.Error)
-	}
-	return &info, nil
+func (c *Client) streamInfo(ctx context.Context, queue string, offset int) (*wire.StreamInfo, error) {
+	return c.wire.Info(ctx, c.names.Stream(queue), c.names.Subjects(queue), offset)
 }

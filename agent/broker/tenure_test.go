@@ -41,11 +41,11 @@ func TestHolderDoesNotWaitForWhatNeverArrived(t *testing.T) {
 			r.publish(0, "a", "second")
 			r.caughtUp(lane, 2)
 			// The first goes somewhere else, as into a connection that is gone.
-			gone, err := r.nc.SubscribeSync(r.nc.NewInbox())
+			gone, err := r.wire.NC.SubscribeSync(r.wire.NC.NewInbox())
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := r.nc.PublishRequest(lane.next, gone.Subject, []byte(`{"batch":1,"no_wait":true}`)); err != nil {
+			if err := r.wire.NC.PublishRequest(lane.next, gone.Subject, []byte(`{"batch":1,"no_wait":true}`)); err != nil {
 				t.Fatal(err)
 			}
 			if m, err := gone.NextMsg(patience); err != nil || string(m.Data) != "first" {

@@ -19,7 +19,7 @@ func TestRecordsOfMessagesThatAreNoMore(t *testing.T) {
 	for _, m := range a.take(a.at(0, "a"), 3) {
 		r.giveBack(m, Return{Counts: AnAttempt})
 	}
-	stream, err := r.js.Stream(within(t), r.names.Stream("orders"))
+	stream, err := r.wire.JS.Stream(within(t), r.names.Stream("orders"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +96,7 @@ func TestMarksAreRemoved(t *testing.T) {
 	}
 	b.clean()
 	left := func() uint64 {
-		stream, err := r.js.Stream(within(t), "KV_fairlead")
+		stream, err := r.wire.JS.Stream(within(t), "KV_fairlead")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -116,9 +116,7 @@ func TestMarksAreRemoved(t *testing.T) {
 	b.mu.Unlock()
 	b.clean()
 	until(t, "the marks are gone", func() bool {
-		r.deletes.mu.Lock()
-		waiting := len(r.deletes.queue) + len(r.deletes.flight)
-		r.deletes.mu.Unlock()
+		waiting := r.wire.Deletes.Open()
 		if waiting > 1 { // an ack would wait for hundreds of marks
 			t.Fatalf("%d deletes of marks are under way at once", waiting)
 		}

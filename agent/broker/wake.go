@@ -6,6 +6,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/fairlead/fairlead/agent/broker/names"
+	"github.com/fairlead/fairlead/agent/broker/wire"
 	"github.com/fairlead/fairlead/fairshare"
 )
 
@@ -26,13 +27,13 @@ func (c *Client) Watch(layout Layout, f func(Wake)) (stop func(), err error) {
 	prefix := c.names.WakePrefix(layout.Queue)
 	// The same few addresses come again and again: parse each once.
 	known := map[string]Address{}
-	sub, err := c.nc.Subscribe(prefix+"*.*", func(m *nats.Msg) {
+	sub, err := c.wire.NC.Subscribe(prefix+"*.*", func(m *nats.Msg) {
 		c.metrics.Wakeups.Add(layout.Queue)
 		var w Wake
 		if h := m.Header.Get(headerWeight); h != "" {
 			w.Weight, _ = ParseWeight(h)
 		}
-		w.Seq = serverSequence(m.Header)
+		w.Seq = wire.Sequence(m.Header)
 		if w.Address, w.Known = known[m.Subject]; !w.Known {
 			if class, key, ok := names.Split(m.Subject[len(prefix):]); ok {
 				w.Address, w.Known = layout.Address(class, key)

@@ -18,7 +18,7 @@ func TestWatch(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer stop()
-			if err := other.nc.Flush(); err != nil { // the server knows of the watch
+			if err := other.wire.NC.Flush(); err != nil { // the server knows of the watch
 				t.Fatal(err)
 			}
 			key := func(k string) string {

@@ -1,4 +1,4 @@
-package broker
+package wire
 
 import (
 	"cmp"
@@ -9,10 +9,10 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// requester sends requests and matches answers on one inbox, many at a time, without a goroutine each. At most limit are
+// Requester sends requests and matches answers on one inbox, many at a time, without a goroutine each. At most limit are
 // in flight; the others wait in order. JetStream's API requests share few workers and one bounded queue in the server,
 // which is why the number in flight is kept small.
-type requester struct {
+type Requester struct {
 	nc     *nats.Conn
 	prefix string // inbox, with a trailing dot
 	sub    *nats.Subscription
@@ -22,29 +22,29 @@ type requester struct {
 	mu      sync.Mutex
 	serial  uint64
 	flight  map[uint64]call
-	queue   []exchange // not sent yet, in order
+	queue   []Exchange // not sent yet, in order
 	sweeper *time.Timer
 	closed  bool
 	scratch []byte // for bodies: sending copies them
 }
 
-// exchange is a request and what becomes of it. Deletes, of which there is one for each message, are exchanges of their own
-// kind, because they need less memory than a message and functions; see deletion.
-type exchange interface {
-	// subject is where it is sent to.
-	subject() string
-	// still tells whether it may be sent, now that its turn has come. It must be fast, and not call the requester.
-	still() bool
-	// send sends the request. It may use scratch for what is not needed afterwards, and returns it, grown or not.
-	send(nc *nats.Conn, reply string, scratch []byte) ([]byte, error)
-	// done gets the answer, or the reason why there is none: ErrUnavailable when nothing was sent or nobody was there,
+// Exchange is a request and what becomes of it. Deletes, of which there is one for each message, are exchanges of their own
+// kind, because they need less memory than a message and functions.
+type Exchange interface {
+	// Subject is where it is sent to.
+	Subject() string
+	// Still tells whether it may be sent, now that its turn has come. It must be fast, and not call the requester.
+	Still() bool
+	// Send sends the request. It may use scratch for what is not needed afterwards, and returns it, grown or not.
+	Send(nc *nats.Conn, reply string, scratch []byte) ([]byte, error)
+	// Done gets the answer, or the reason why there is none: ErrUnavailable when nothing was sent or nobody was there,
 	// ErrOutcomeUnknown when it was sent and not answered. It must not block.
-	done(answer *nats.Msg, err error)
+	Done(answer *nats.Msg, err error)
 }
 
 // call is an exchange in flight.
 type call struct {
-	exchange
+	Exchange
 	deadline time.Time
 	refused  error // why there will be no answer, if there is none until the deadline
 }
@@ -56,19 +56,19 @@ type request struct {
 	report func(answer *nats.Msg, err error)
 }
 
-func (q *request) subject() string { return q.msg.Subject }
+func (q *request) Subject() string { return q.msg.Subject }
 
-func (q *request) still() bool { return q.may == nil || q.may() }
+func (q *request) Still() bool { return q.may == nil || q.may() }
 
-func (q *request) send(nc *nats.Conn, reply string, scratch []byte) ([]byte, error) {
+func (q *request) Send(nc *nats.Conn, reply string, scratch []byte) ([]byte, error) {
 	q.msg.Reply = reply
 	return scratch, nc.PublishMsg(q.msg)
 }
 
-func (q *request) done(answer *nats.Msg, err error) { q.report(answer, err) }
+func (q *request) Done(answer *nats.Msg, err error) { q.report(answer, err) }
 
-func newRequester(nc *nats.Conn, limit int, wait time.Duration) (*requester, error) {
-	r := &requester{nc: nc, prefix: nc.NewInbox() + ".", limit: limit, wait: wait, flight: map[uint64]call{}}
+func newRequester(nc *nats.Conn, limit int, wait time.Duration) (*Requester, error) {
+	r := &Requester{nc: nc, prefix: nc.NewInbox() + ".", limit: limit, wait: wait, flight: map[uint64]call{}}
 	sub, err := nc.Subscribe(r.prefix+"*", r.answered)
 	if err != nil {
 		return nil, err
@@ -78,21 +78,21 @@ func newRequester(nc *nats.Conn, limit int, wait time.Duration) (*requester, err
 	return r, nil
 }
 
-// do sends m, or queues it. done is called exactly once, from another goroutine or from this one.
-func (r *requester) do(m *nats.Msg, done func(*nats.Msg, error)) { r.doWhile(nil, m, done) }
+// Do sends m, or queues it. done is called exactly once, from another goroutine or from this one.
+func (r *Requester) Do(m *nats.Msg, done func(*nats.Msg, error)) { r.DoWhile(nil, m, done) }
 
-// doWhile is do, for what may only be sent as long as still says so: what waits for its turn can wait for long. It must be
+// DoWhile is Do, for what may only be sent as long as still says so: what waits for its turn can wait for long. It must be
 // fast, and not call the requester.
-func (r *requester) doWhile(still func() bool, m *nats.Msg, done func(*nats.Msg, error)) {
-	r.start(&request{msg: m, may: still, report: done})
+func (r *Requester) DoWhile(still func() bool, m *nats.Msg, done func(*nats.Msg, error)) {
+	r.Start(&request{msg: m, may: still, report: done})
 }
 
-// start sends x, or queues it.
-func (r *requester) start(x exchange) {
+// Start sends x, or queues it.
+func (r *Requester) Start(x Exchange) {
 	r.mu.Lock()
 	if r.closed {
 		r.mu.Unlock()
-		x.done(nil, ErrClosed)
+		x.Done(nil, ErrClosed)
 		return
 	}
 	if len(r.flight) >= r.limit {
@@ -103,14 +103,14 @@ func (r *requester) start(x exchange) {
 	sent := r.sendLocked(x)
 	r.mu.Unlock()
 	if !sent {
-		x.done(nil, ErrUnavailable)
+		x.Done(nil, ErrUnavailable)
 	}
 }
 
 // sendLocked puts x in flight. It is false when x could not be sent, or may not be any more. (Publishing into nats.go's buffer
 // does not wait for the network; it is the one call made under the lock.)
-func (r *requester) sendLocked(x exchange) (sent bool) {
-	if !x.still() {
+func (r *Requester) sendLocked(x Exchange) (sent bool) {
+	if !x.Still() {
 		return false
 	}
 	r.serial++
@@ -119,23 +119,23 @@ func (r *requester) sendLocked(x exchange) (sent bool) {
 	r.scratch = append(r.scratch[:0], r.prefix...)
 	reply := string(strconv.AppendUint(r.scratch, id, 36))
 	var err error
-	if r.scratch, err = x.send(r.nc, reply, r.scratch[:0]); err != nil {
+	if r.scratch, err = x.Send(r.nc, reply, r.scratch[:0]); err != nil {
 		return false
 	}
-	r.flight[id] = call{exchange: x, deadline: deadline}
+	r.flight[id] = call{Exchange: x, deadline: deadline}
 	if r.sweeper == nil {
 		r.sweeper = time.AfterFunc(r.wait, r.expire)
 	}
 	return true
 }
 
-func fail(unsent []exchange) {
+func fail(unsent []Exchange) {
 	for _, x := range unsent {
-		x.done(nil, ErrUnavailable)
+		x.Done(nil, ErrUnavailable)
 	}
 }
 
-func (r *requester) answered(m *nats.Msg) {
+func (r *Requester) answered(m *nats.Msg) {
 	id, err := strconv.ParseUint(m.Subject[len(r.prefix):], 36, 64)
 	if err != nil {
 		return
@@ -150,14 +150,14 @@ func (r *requester) answered(m *nats.Msg) {
 		return // answered after it was given up
 	}
 	if len(m.Data) == 0 && m.Header.Get("Status") == "503" {
-		c.done(nil, ErrNobody)
+		c.Done(nil, ErrNobody)
 		return
 	}
-	c.done(m, nil)
+	c.Done(m, nil)
 }
 
 // refillLocked sends what waits while there is room, and returns what could not be sent.
-func (r *requester) refillLocked() (failed []exchange) {
+func (r *Requester) refillLocked() (failed []Exchange) {
 	for len(r.queue) > 0 && len(r.flight) < r.limit {
 		x := r.queue[0]
 		r.queue[0] = nil
@@ -173,7 +173,7 @@ func (r *requester) refillLocked() (failed []exchange) {
 }
 
 // expire gives up calls that were not answered in time.
-func (r *requester) expire() {
+func (r *Requester) expire() {
 	now := time.Now()
 	var late []call
 	r.mu.Lock()
@@ -194,18 +194,25 @@ func (r *requester) expire() {
 	}
 	r.mu.Unlock()
 	for _, c := range late {
-		c.done(nil, cmp.Or(c.refused, ErrOutcomeUnknown))
+		c.Done(nil, cmp.Or(c.refused, ErrOutcomeUnknown))
 	}
 	fail(failed)
 }
 
+// Open is how many requests are in flight or wait for their turn.
+func (r *Requester) Open() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.flight) + len(r.queue)
+}
+
 // refused gives up, in a moment, the calls that this identity may not make: nothing comes of them.
-func (r *requester) refused(e *NotPermittedError) {
+func (r *Requester) refused(e *NotPermittedError) {
 	soon := time.Now().Add(denialGrace)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for id, c := range r.flight { // each by itself
-		if c.subject() == e.Subject && c.deadline.After(soon) {
+		if c.Subject() == e.Subject && c.deadline.After(soon) {
 			c.deadline, c.refused = soon, e
 			r.flight[id] = c
 		}
@@ -216,19 +223,19 @@ func (r *requester) refused(e *NotPermittedError) {
 }
 
 // disconnected gives up everything in flight: whether it was carried out is unknown.
-func (r *requester) disconnected() {
+func (r *Requester) disconnected() {
 	r.mu.Lock()
 	flight, queued := r.flight, r.queue
 	r.flight, r.queue = map[uint64]call{}, nil
 	r.mu.Unlock()
 	for _, c := range flight {
-		c.done(nil, ErrOutcomeUnknown)
+		c.Done(nil, ErrOutcomeUnknown)
 	}
 	fail(queued)
 }
 
 // close gives everything up and refuses what comes later.
-func (r *requester) close() {
+func (r *Requester) close() {
 	r.mu.Lock()
 	r.closed = true
 	if r.sweeper != nil {

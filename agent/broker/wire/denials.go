@@ -1,4 +1,4 @@
-package broker
+package wire
 
 import (
 	"cmp"
@@ -28,10 +28,10 @@ type NotPermittedError struct {
 }
 
 // Error implements error.
-func (e *NotPermittedError) Error() string { return "broker: " + e.sentence() }
+func (e *NotPermittedError) Error() string { return "broker: " + e.Sentence() }
 
-// sentence is the error for people, without the package.
-func (e *NotPermittedError) sentence() string {
+// Sentence is the error for people, without the package.
+func (e *NotPermittedError) Sentence() string {
 	words := map[rights.Direction]string{rights.Publish: "publish to", rights.Subscribe: "subscribe to"}
 	s := fmt.Sprintf("permissions violation: NATS does not let this identity %s %q", words[e.Direction], e.Subject)
 	if e.Missing.Subject == "" {
@@ -77,9 +77,9 @@ type denial struct {
 // violation matches the server's words.
 var violation = regexp.MustCompile(`(?i)permissions violation for (publish|subscription)(?: with reply of "[^"]*")? to "([^"]+)"`)
 
-// deny remembers that the server has refused this identity something, and ends the calls that wait for it. It returns nil
+// Deny remembers that the server has refused this identity something, and ends the calls that wait for it. It returns nil
 // for an error that is none of these.
-func (c *Client) deny(err error) *NotPermittedError {
+func (w *Wire) Deny(err error) *NotPermittedError {
 	if !errors.Is(err, nats.ErrPermissionViolation) {
 		return nil
 	}
@@ -91,34 +91,34 @@ func (c *Client) deny(err error) *NotPermittedError {
 	if strings.EqualFold(words[1], "subscription") {
 		refused.Direction = rights.Subscribe
 	}
-	refused.Missing = rights.Wanted(c.names, c.queues, refused.Direction, refused.Subject)
-	c.mu.Lock()
-	known := slices.IndexFunc(c.denials, func(d denial) bool { return *d.err == *refused })
+	refused.Missing = w.wanted(refused.Direction, refused.Subject)
+	w.mu.Lock()
+	known := slices.IndexFunc(w.denials, func(d denial) bool { return *d.err == *refused })
 	switch {
 	case known >= 0:
-		c.denials[known].last = time.Now()
-	case len(c.denials) < maxDenials:
-		c.denials = append(c.denials, denial{refused, time.Now()})
+		w.denials[known].last = time.Now()
+	case len(w.denials) < maxDenials:
+		w.denials = append(w.denials, denial{refused, time.Now()})
 	}
-	for a := range c.asked { // each by itself
+	for a := range w.asked { // each by itself
 		if refused.Direction == rights.Publish && a.subject == refused.Subject {
 			copied := *refused
 			a.refuse(&copied)
 		}
 	}
-	c.mu.Unlock()
-	if refused.Direction == rights.Publish && c.writes != nil {
-		c.deletes.refused(refused)
-		c.writes.refused(refused)
+	w.mu.Unlock()
+	if refused.Direction == rights.Publish {
+		w.Deletes.refused(refused)
+		w.Writes.refused(refused)
 	}
 	return refused
 }
 
-// denied returns what the server has refused lately, of one subject, or nil.
-func (c *Client) denied(dir rights.Direction, subject string) *NotPermittedError {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, d := range c.denials {
+// Denied returns what the server has refused lately, of one subject, or nil.
+func (w *Wire) Denied(dir rights.Direction, subject string) *NotPermittedError {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, d := range w.denials {
 		if d.err.Direction == dir && d.err.Subject == subject {
 			copied := *d.err
 			return &copied
@@ -129,56 +129,59 @@ func (c *Client) denied(dir rights.Direction, subject string) *NotPermittedError
 
 // Missing describes the permissions that the server has refused this agent within the last minute, one for each thing that
 // it needs them for.
-func (c *Client) Missing() (list []string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+func (w *Wire) Missing() (list []string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	said := map[string]bool{}
-	for _, d := range c.denials {
+	for _, d := range w.denials {
 		of := d.err.Direction.String() + cmp.Or(d.err.Missing.Subject, d.err.Subject)
 		if time.Since(d.last) > denialAge || said[of] {
 			continue // of lanes there are many, and one line says it
 		}
 		said[of] = true
-		list = append(list, d.err.sentence())
+		list = append(list, d.err.Sentence())
 	}
 	return list
 }
 
-// permitted makes a call on a subject. Its error is the server's words when this identity may not.
-func permitted[T any](ctx context.Context, c *Client, subject string, call func(context.Context) (T, error)) (T, error) {
+// Permitted makes a call on a subject. Its error is the server's words when this identity may not.
+func Permitted[T any](ctx context.Context, w *Wire, subject string, call func(context.Context) (T, error)) (T, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	a := &asked{subject, cancel}
-	c.mu.Lock()
-	if c.asked == nil {
-		c.asked = map[*asked]struct{}{}
+	w.mu.Lock()
+	if w.asked == nil {
+		w.asked = map[*asked]struct{}{}
 	}
-	c.asked[a] = struct{}{}
-	c.mu.Unlock()
+	w.asked[a] = struct{}{}
+	w.mu.Unlock()
 	v, err := call(ctx)
-	c.mu.Lock()
-	delete(c.asked, a)
-	c.mu.Unlock()
+	w.mu.Lock()
+	delete(w.asked, a)
+	w.mu.Unlock()
 	if cause := context.Cause(ctx); err != nil && errors.Is(cause, nats.ErrPermissionViolation) {
 		err = cause // a *NotPermittedError
 	}
 	return v, err
 }
 
-func (c *Client) stream(ctx context.Context, name string) (jetstream.Stream, error) {
-	return permitted(ctx, c, "$JS.API.STREAM.INFO."+name, func(ctx context.Context) (jetstream.Stream, error) {
-		return c.js.Stream(ctx, name)
+// Stream looks at a stream.
+func (w *Wire) Stream(ctx context.Context, name string) (jetstream.Stream, error) {
+	return Permitted(ctx, w, "$JS.API.STREAM.INFO."+name, func(ctx context.Context) (jetstream.Stream, error) {
+		return w.JS.Stream(ctx, name)
 	})
 }
 
-func (c *Client) createStream(ctx context.Context, cfg jetstream.StreamConfig) (jetstream.Stream, error) {
-	return permitted(ctx, c, "$JS.API.STREAM.CREATE."+cfg.Name, func(ctx context.Context) (jetstream.Stream, error) {
-		return c.js.CreateStream(ctx, cfg)
+// CreateStream makes a stream.
+func (w *Wire) CreateStream(ctx context.Context, cfg jetstream.StreamConfig) (jetstream.Stream, error) {
+	return Permitted(ctx, w, "$JS.API.STREAM.CREATE."+cfg.Name, func(ctx context.Context) (jetstream.Stream, error) {
+		return w.JS.CreateStream(ctx, cfg)
 	})
 }
 
-func (c *Client) updateStream(ctx context.Context, cfg jetstream.StreamConfig) (jetstream.Stream, error) {
-	return permitted(ctx, c, "$JS.API.STREAM.UPDATE."+cfg.Name, func(ctx context.Context) (jetstream.Stream, error) {
-		return c.js.UpdateStream(ctx, cfg)
+// UpdateStream changes a stream.
+func (w *Wire) UpdateStream(ctx context.Context, cfg jetstream.StreamConfig) (jetstream.Stream, error) {
+	return Permitted(ctx, w, "$JS.API.STREAM.UPDATE."+cfg.Name, func(ctx context.Context) (jetstream.Stream, error) {
+		return w.JS.UpdateStream(ctx, cfg)
 	})
 }

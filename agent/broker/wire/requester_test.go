@@ -1,4 +1,4 @@
-package broker
+package wire
 
 import (
 	"errors"
@@ -17,21 +17,21 @@ type echo struct {
 	asked chan *nats.Msg
 }
 
-func newEcho(t *testing.T, r *rig, subject string) *echo {
+func newEcho(t *testing.T, nc *nats.Conn, subject string) *echo {
 	t.Helper()
 	e := &echo{asked: make(chan *nats.Msg, 1000)}
-	if _, err := r.nc.Subscribe(subject, func(m *nats.Msg) { e.asked <- m }); err != nil {
+	if _, err := nc.Subscribe(subject, func(m *nats.Msg) { e.asked <- m }); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.nc.Flush(); err != nil {
+	if err := nc.Flush(); err != nil {
 		t.Fatal(err)
 	}
 	return e
 }
 
-func newTestRequester(t *testing.T, r *rig, limit int, wait time.Duration) *requester {
+func newTestRequester(t *testing.T, nc *nats.Conn, limit int, wait time.Duration) *Requester {
 	t.Helper()
-	q, err := newRequester(r.nc, limit, wait)
+	q, err := newRequester(nc, limit, wait)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,12 +41,12 @@ func newTestRequester(t *testing.T, r *rig, limit int, wait time.Duration) *requ
 
 // No more than the limit are under way; the others go out in order as answers come.
 func TestRequesterLimit(t *testing.T) {
-	r := newRig(t, nil)
-	e := newEcho(t, r, "echo")
-	q := newTestRequester(t, r, 3, patience)
+	nc := connect(t)
+	e := newEcho(t, nc, "echo")
+	q := newTestRequester(t, nc, 3, patience)
 	answers := make(chan string, 100)
 	for i := range 10 {
-		q.do(&nats.Msg{Subject: "echo", Data: fmt.Append(nil, i)}, func(m *nats.Msg, err error) {
+		q.Do(&nats.Msg{Subject: "echo", Data: fmt.Append(nil, i)}, func(m *nats.Msg, err error) {
 			answers <- fmt.Sprintf("%d:%s %v", i, m.Data, err)
 		})
 	}
@@ -72,12 +72,12 @@ func TestRequesterLimit(t *testing.T) {
 
 // Each answer reaches its own caller, in whatever order they come.
 func TestRequesterMatches(t *testing.T) {
-	r := newRig(t, nil)
-	e := newEcho(t, r, "echo")
-	q := newTestRequester(t, r, 100, patience)
+	nc := connect(t)
+	e := newEcho(t, nc, "echo")
+	q := newTestRequester(t, nc, 100, patience)
 	answers := make(chan string, 100)
 	for i := range 50 {
-		q.do(&nats.Msg{Subject: "echo", Data: fmt.Append(nil, i)}, func(m *nats.Msg, err error) {
+		q.Do(&nats.Msg{Subject: "echo", Data: fmt.Append(nil, i)}, func(m *nats.Msg, err error) {
 			if err != nil || string(m.Data) != fmt.Sprint(i) {
 				answers <- fmt.Sprintf("%d got %v, %v", i, m, err)
 				return
@@ -103,12 +103,12 @@ func TestRequesterMatches(t *testing.T) {
 
 // What is not answered in time is unknown, and makes room; an answer that comes later goes to nobody.
 func TestRequesterTimeout(t *testing.T) {
-	r := newRig(t, nil)
-	e := newEcho(t, r, "echo")
-	q := newTestRequester(t, r, 1, 50*time.Millisecond)
+	nc := connect(t)
+	e := newEcho(t, nc, "echo")
+	q := newTestRequester(t, nc, 1, 50*time.Millisecond)
 	errs := make(chan error, 10)
 	for range 3 {
-		q.do(&nats.Msg{Subject: "echo"}, func(_ *nats.Msg, err error) { errs <- err })
+		q.Do(&nats.Msg{Subject: "echo"}, func(_ *nats.Msg, err error) { errs <- err })
 	}
 	for range 3 {
 		if err := wait(t, errs, "a time-out"); !errors.Is(err, ErrOutcomeUnknown) {
@@ -122,7 +122,7 @@ func TestRequesterTimeout(t *testing.T) {
 	}
 	good := make(chan error, 1)
 	q.wait = patience
-	q.do(&nats.Msg{Subject: "echo"}, func(_ *nats.Msg, err error) { good <- err })
+	q.Do(&nats.Msg{Subject: "echo"}, func(_ *nats.Msg, err error) { good <- err })
 	if err := wait(t, e.asked, "a request").Respond([]byte("x")); err != nil {
 		t.Fatal(err)
 	}
@@ -137,10 +137,10 @@ func TestRequesterTimeout(t *testing.T) {
 }
 
 func TestRequesterNobodyThere(t *testing.T) {
-	r := newRig(t, nil)
-	q := newTestRequester(t, r, 1, patience)
+	nc := connect(t)
+	q := newTestRequester(t, nc, 1, patience)
 	errs := make(chan error, 1)
-	q.do(&nats.Msg{Subject: "nobody"}, func(_ *nats.Msg, err error) { errs <- err })
+	q.Do(&nats.Msg{Subject: "nobody"}, func(_ *nats.Msg, err error) { errs <- err })
 	if err := wait(t, errs, "word that nobody is there"); !errors.Is(err, ErrUnavailable) {
 		t.Errorf("got %v", err)
 	}
@@ -148,12 +148,12 @@ func TestRequesterNobodyThere(t *testing.T) {
 
 // When the connection goes, what was sent is unknown, and what was not sent was not done.
 func TestRequesterDisconnected(t *testing.T) {
-	r := newRig(t, nil)
-	newEcho(t, r, "echo")
-	q := newTestRequester(t, r, 2, patience)
+	nc := connect(t)
+	newEcho(t, nc, "echo")
+	q := newTestRequester(t, nc, 2, patience)
 	errs := make(chan error, 10)
 	for range 5 {
-		q.do(&nats.Msg{Subject: "echo"}, func(_ *nats.Msg, err error) { errs <- err })
+		q.Do(&nats.Msg{Subject: "echo"}, func(_ *nats.Msg, err error) { errs <- err })
 	}
 	q.disconnected()
 	unknown, unavailable := 0, 0
@@ -172,15 +172,15 @@ func TestRequesterDisconnected(t *testing.T) {
 
 // Closing ends everything, once each, and what comes later is refused.
 func TestRequesterClose(t *testing.T) {
-	r := newRig(t, nil)
-	newEcho(t, r, "echo")
-	q := newTestRequester(t, r, 2, patience)
+	nc := connect(t)
+	newEcho(t, nc, "echo")
+	q := newTestRequester(t, nc, 2, patience)
 	var mu sync.Mutex
 	count := map[int]int{}
 	var wg sync.WaitGroup
 	for i := range 5 {
 		wg.Add(1)
-		q.do(&nats.Msg{Subject: "echo"}, func(*nats.Msg, error) {
+		q.Do(&nats.Msg{Subject: "echo"}, func(*nats.Msg, error) {
 			mu.Lock()
 			count[i]++
 			mu.Unlock()
@@ -194,7 +194,7 @@ func TestRequesterClose(t *testing.T) {
 		t.Errorf("ended %v", count)
 	}
 	errs := make(chan error, 1)
-	q.do(&nats.Msg{Subject: "echo"}, func(_ *nats.Msg, err error) { errs <- err })
+	q.Do(&nats.Msg{Subject: "echo"}, func(_ *nats.Msg, err error) { errs <- err })
 	if err := wait(t, errs, "a refusal"); !errors.Is(err, ErrClosed) {
 		t.Errorf("got %v", err)
 	}
@@ -202,9 +202,9 @@ func TestRequesterClose(t *testing.T) {
 
 // What may not be sent any more when its turn comes is not sent, and those behind it are.
 func TestRequesterLooksAgainWhenTheTurnComes(t *testing.T) {
-	r := newRig(t, nil)
-	e := newEcho(t, r, "echo")
-	q := newTestRequester(t, r, 1, patience)
+	nc := connect(t)
+	e := newEcho(t, nc, "echo")
+	q := newTestRequester(t, nc, 1, patience)
 	answers := make(chan string, 100)
 	var over atomic.Bool
 	for i := range 3 {
@@ -212,7 +212,7 @@ func TestRequesterLooksAgainWhenTheTurnComes(t *testing.T) {
 		if i == 1 {
 			still = func() bool { return !over.Load() }
 		}
-		q.doWhile(still, &nats.Msg{Subject: "echo", Data: fmt.Append(nil, i)}, func(_ *nats.Msg, err error) {
+		q.DoWhile(still, &nats.Msg{Subject: "echo", Data: fmt.Append(nil, i)}, func(_ *nats.Msg, err error) {
 			answers <- fmt.Sprintf("%d %t", i, errors.Is(err, ErrUnavailable))
 		})
 	}
