@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fairlead/fairlead/agent/broker/wire"
 	"github.com/fairlead/fairlead/config"
 )
 
@@ -83,7 +84,7 @@ func TestRingCountsWhatItRemoves(t *testing.T) {
 	r.fill(1, 1)
 	a, g := r.asker(), r.rings.of("orders")
 	first, second := a.take(a.at(1, "t0"), 1)[0], a.take(a.at(1, "t1"), 1)[0]
-	stream, err := r.js.Stream(within(t), r.names.Stream("orders"))
+	stream, err := r.wire.JS.Stream(within(t), r.names.Stream("orders"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,7 +110,7 @@ func TestRingIsClosed(t *testing.T) {
 	told := make(chan error, 2)
 	publish := func() {
 		n := r.newcomer(1, Publication{Key: "a"})
-		n.done = func(_ pubAck, err error) { told <- err }
+		n.done = func(_ wire.PubAck, err error) { told <- err }
 		r.rings.of("orders").enqueue(n)
 	}
 	publish()
