@@ -28,9 +28,11 @@ func (o *owner) defined(e broker.Entry) {
 func (o *owner) evaluate(seen bool) {
 	o.dirty = false
 	settled := o.known
+	clear(o.undecided)
 	for i, q := range o.own {
 		if o.swaps[q.Name] {
 			settled = false
+			o.undecided[q.Name] = true
 			continue
 		}
 		f := o.force[q.Name]
@@ -42,11 +44,14 @@ func (o *owner) evaluate(seen bool) {
 		}) {
 		case announce:
 			settled = false
+			o.undecided[q.Name] = true
 		case look:
 			settled = false
 			o.unsure = true
+			o.undecided[q.Name] = true
 		case replace:
 			settled = false
+			o.undecided[q.Name] = true
 			o.replace(q, f)
 		}
 	}

@@ -1,6 +1,7 @@
 package group
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,6 +11,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/hashicorp/go-hclog"
 
 	"github.com/fairlead/fairlead/agent/broker"
 	"github.com/fairlead/fairlead/agent/group/grouptest"
@@ -148,6 +151,31 @@ func TestReload(t *testing.T) {
 		b.wantPeers("a")
 		a.stop()
 		b.stop()
+	})
+}
+
+// What a lone agent's edited file says is in force in a moment: nobody is told meanwhile that it is not. One whose old definition
+// another agent carries is told.
+func TestALoneAgentIsNotWarnedOfItself(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, other := range []bool{false, true} {
+			s := grouptest.NewStore()
+			var log bytes.Buffer
+			cfg := testConfig("a", "1", queue("orders", 0, 1))
+			cfg.Logger = hclog.New(&hclog.LoggerOptions{Output: &log, Level: hclog.Warn})
+			a := join(t, s, cfg)
+			if other {
+				b := join(t, s, testConfig("b", "1", queue("orders", 0, 1)))
+				defer b.stop()
+			}
+			pass(time.Second)
+			a.Reload([]config.Queue{queue("orders", 0, 2)}, cfg.Capsules)
+			pass(time.Minute)
+			if warned := strings.Contains(log.String(), "raise its revision"); warned != other {
+				t.Errorf("another agent with the old definition: %t; warned: %t: %s", other, warned, log.String())
+			}
+			a.stop()
+		}
 	})
 }
 

@@ -52,6 +52,8 @@ type owner struct {
 	unsure  bool      // a decision waits for everything to be seen
 	retry   time.Time // nothing is asked again before
 	swaps   map[string]bool
+	// undecided are this agent's queues of which it may put its own definition in force in a moment.
+	undecided map[string]bool
 	// stuck are queues without a record whose deleted one has left a mark on which compare-and-set fails.
 	stuck   map[string]bool
 	relaid  map[string]bool // see [Group.Relaid]
@@ -65,7 +67,7 @@ func newOwner(g *Group) *owner {
 	_, _ = h.Write([]byte(g.cfg.Agent + "\x00" + g.cfg.Boot))
 	o := &owner{
 		g: g, rnd: rand.New(rand.NewPCG(h.Sum64(), 1)),
-		force: map[string]*force{}, swaps: map[string]bool{}, stuck: map[string]bool{}, relaid: map[string]bool{}, warned: map[string]bool{},
+		force: map[string]*force{}, swaps: map[string]bool{}, undecided: map[string]bool{}, stuck: map[string]bool{}, relaid: map[string]bool{}, warned: map[string]bool{},
 	}
 	o.peers = roster{staleAfter: g.cfg.StaleAfter, forgetAge: forgetAge + time.Duration(o.rnd.Int64N(int64(forgetJitter)))}
 	return o

@@ -21,7 +21,7 @@ func (o *owner) warnings() []string {
 		case f.problem != "":
 			say("this version cannot use the definition in force, %s (%s): this agent keeps to its own file until that agent's "+
 				"file or this agent's version changes", inForce, f.problem)
-		case !f.same(o.stamps[i]):
+		case !f.same(o.stamps[i]) && !o.undecided[q.Name]: // a lone agent's edit is in force in a moment
 			say("this agent follows %s: its own file (revision %d) differs in: %s; to put it in force, raise its revision above %d",
 				inForce, q.Revision, list(differences(q, f.queue)), f.stamp.Revision)
 		}

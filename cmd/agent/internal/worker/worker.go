@@ -37,8 +37,11 @@ type Summary struct {
 
 // String is the one line that ends a run.
 func (s Summary) String() string {
-	return fmt.Sprintf("%d messages: %d acked, %d nacked, %d lost, %d killed",
-		s.Acked+s.Nacked+s.Lost+s.Killed, s.Acked, s.Nacked, s.Lost, s.Killed)
+	all, noun := s.Acked+s.Nacked+s.Lost+s.Killed, "messages"
+	if all == 1 {
+		noun = "message"
+	}
+	return fmt.Sprintf("%d %s: %d acked, %d nacked, %d lost, %d killed", all, noun, s.Acked, s.Nacked, s.Lost, s.Killed)
 }
 
 // Worker works through a capsule. Make it with New and run it once.
