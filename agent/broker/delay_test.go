@@ -138,6 +138,9 @@ func TestADelayedIDIsStoredOncePerKey(t *testing.T) {
 	if err != nil || !again.Duplicate || again.Delayed != first {
 		t.Errorf("the second is %+v, %v; the first %s", again, err, first)
 	}
+	if n := r.metrics.Duplicates.Load(); n != 1 {
+		t.Errorf("%d were counted as duplicates, want 1", n)
+	}
 	if other := r.delayed(time.Hour, Publication{Level: -1, Key: "b", ID: "1"}); other == first {
 		t.Error("another tenant's message was swallowed")
 	}
@@ -176,6 +179,21 @@ func TestDelayedList(t *testing.T) {
 	counts, err := r.DelayedCounts(within(t), r.layout())
 	if err != nil || fmt.Sprint(counts) != "[1 1 1]" {
 		t.Errorf("counted %v, %v", counts, err)
+	}
+}
+
+// A message that a server whose clock is ahead calls due waits for its time by the agent's clock.
+func TestADueMessageOfAServerThatIsAhead(t *testing.T) {
+	r := newRig(t, nil)
+	r.mover()
+	at := time.Now().Add(400 * time.Millisecond)
+	d := names.Delayed{Due: true, Class: "p0", Token: "a", Handle: names.NewHandle(at)}
+	if _, err := r.wire.JS.PublishMsg(within(t), &nats.Msg{Subject: r.names.DelayPrefix(r.q.Name) + d.Subject(), Data: []byte("early")}); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "it is in the queue", func() bool { return r.stored() == 1 })
+	if early := time.Until(at); early > 0 {
+		t.Errorf("it came %v early", early)
 	}
 }
 

@@ -148,6 +148,22 @@ func TestTheBackstop(t *testing.T) {
 	}
 }
 
+// A delayed message gets its backstop when it enters the queue: a day after it expires, and not while it is delayed.
+func TestTheBackstopOfADelayedMessage(t *testing.T) {
+	r := newRig(t, nil)
+	r.delayed(100*time.Millisecond, Publication{Level: 0, Key: "a", TTL: time.Hour})
+	r.mover()
+	until(t, "it is in the queue", func() bool { return r.stored() == 1 })
+	m, err := r.wire.Read(within(t), "FL_Q_orders", wire.Look{Seq: 1, Filter: "fl.q.orders.>"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	seconds, err := strconv.Atoi(m.Header.Get(headerTTL))
+	if got := time.Duration(seconds) * time.Second; err != nil || got < 24*time.Hour+59*time.Minute || got > 25*time.Hour {
+		t.Errorf("the backstop is %v, %v", got, err)
+	}
+}
+
 // A delayed message that has expired when it falls due, because it waited for room, never enters the queue.
 func TestADelayedMessageExpires(t *testing.T) {
 	r := newRig(t, nil)
@@ -160,4 +176,21 @@ func TestADelayedMessageExpires(t *testing.T) {
 	if r.stored() != 0 || r.metrics.DelayedMoved.Load() != 0 {
 		t.Error("it was moved")
 	}
+}
+
+// One that expires under a definition that does not have its level any more is counted at the lowest.
+func TestADelayedMessageExpiresAtALevelThatIsGone(t *testing.T) {
+	r := newRig(t, nil)
+	for level := -1; level < 3; level++ {
+		r.delayed(100*time.Millisecond, Publication{Level: level, Key: "a", TTL: 150 * time.Millisecond})
+	}
+	q := r.q
+	q.Levels, q.DefaultPriority = 2, 0
+	r.define(q)
+	r.due(4)
+	time.Sleep(60 * time.Millisecond) // all have expired
+	r.mover()
+	until(t, "they are counted as they would have been served", func() bool {
+		return r.metrics.Expired.Load("orders", "0") == 2 && r.metrics.Expired.Load("orders", "1") == 2
+	})
 }

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
+
 	"github.com/fairlead/fairlead/agent/broker/wire"
 	"github.com/fairlead/fairlead/config"
 )
@@ -140,5 +142,52 @@ func TestRingRefusesWhereItCannotTake(t *testing.T) {
 			}
 			r.wantLeft("2a 2b")
 		})
+	}
+}
+
+// What had to go and cannot be kept waits as before: with the first attempt yet to come, and no verdict on it.
+func TestRingLeavesWhatCannotBeKept(t *testing.T) {
+	r := newDeadRig(t, func(q *config.Queue) {
+		ringOf(2, func(*config.Queue) {})(q)
+		q.AckWait, q.DeadLetters.Evicted = 30*time.Second, true
+	})
+	r.fill(1, 1)
+	if err := r.wire.JS.DeleteStream(within(t), "FL_DEAD_orders"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Publish(within(t), r.q, Publication{Level: 1, Key: "t1"}); !errors.Is(err, ErrUnavailable) {
+		t.Fatalf("published, and nothing was kept: %v", err)
+	}
+	a := r.asker()
+	until(t, "it can be taken", func() bool {
+		answer := a.ask(a.at(1, "t0"), 1)
+		if answer.Held > 0 {
+			t.Fatal("it is held back, or was given up")
+		}
+		return len(answer.Messages) == 1 && string(answer.Messages[0].Data) == "1a" && answer.Messages[0].Attempt == 1
+	})
+}
+
+// An eviction that nobody confirms makes no room, and what may still be there goes back at once.
+func TestRingDoesNotTrustASilentEviction(t *testing.T) {
+	r := newRig(t, ringOf(2))
+	r.fill(1, 1)
+	if _, err := r.wire.NC.Subscribe("silent", func(*nats.Msg) {}); err != nil {
+		t.Fatal(err)
+	}
+	a := r.asker()
+	lane := a.at(1, "t0")
+	m := a.take(lane, 1)[0]
+	confirmed := lane.remove
+	lane.remove = "silent"
+	if err := r.rings.of("orders").evict(r.newcomer(1, Publication{Key: "a"}), []*Message{m}); !errors.Is(err, ErrUnavailable) {
+		t.Errorf("evicted, and nobody has confirmed it: %v", err)
+	}
+	lane.remove = confirmed
+	if n := r.evicted(); n != 0 {
+		t.Errorf("%d were counted as evicted", n)
+	}
+	if again := a.take(lane, 1)[0]; again.Seq != m.Seq || r.finished(again) != Finished {
+		t.Errorf("%d came instead of %d", again.Seq, m.Seq)
 	}
 }

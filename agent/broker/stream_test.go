@@ -35,6 +35,9 @@ func TestStreamOfADefinition(t *testing.T) {
 	if c.MaxConsumers < 100_000 {
 		t.Errorf("the stream takes %d lanes", c.MaxConsumers)
 	}
+	if d := r.info("FL_DELAY_orders").Config.Duplicates; d != time.Minute {
+		t.Errorf("the dedup window of its delayed messages is %v", d)
+	}
 	if c.MaxAge != 0 || !c.AllowMsgTTL || !c.AllowDirect || len(c.Subjects) != 1 || c.Subjects[0] != "fl.q.orders.>" {
 		t.Errorf("%+v", c)
 	}

@@ -73,6 +73,53 @@ func TestStandbyGetsNothingWhileThePrimaryKeepsPace(t *testing.T) {
 	}
 }
 
+// A standby does not listen: what is stored between its slow looks is the primary's, however much credit the standby has, and
+// although its last look found nothing to spend it on.
+func TestAStandbyDoesNotListen(t *testing.T) {
+	w := newWorld(t, 24)
+	standby := w.agent(10, def("q", 1, 0, false, nil))
+	standby.backOff("q", true)
+	standby.serve(10, time.Millisecond)
+	for range 5 {
+		looks := w.sweeps
+		w.run(time.Second, func() bool { return w.sweeps > looks })
+		w.run(5*time.Millisecond, func() bool { return false }) // the look is over
+		had := len(w.taken)
+		for range 3 {
+			w.publish("q", 0, "", 0)
+		}
+		w.run(500*time.Millisecond, func() bool { return false })
+		if n := len(w.taken) - had; n > 0 {
+			t.Fatalf("the standby took %d between two looks", n)
+		}
+	}
+	w.run(time.Second, func() bool { return len(w.taken) == 15 })
+	if n := len(w.taken); n != 15 {
+		t.Errorf("its looks found %d of 15", n)
+	}
+}
+
+// A standby that is at full speed again looks at once for what it has not listened to.
+func TestAStandbyThatResumesLooksAtOnce(t *testing.T) {
+	w := newWorld(t, 25)
+	standby := w.agent(10, def("q", 1, 0, false, nil))
+	standby.backOff("q", true)
+	standby.serve(1, time.Millisecond)
+	w.run(1000*time.Millisecond, func() bool { return false }) // its first look is over
+	for range 5 {
+		w.publish("q", 0, "", 0)
+	}
+	w.run(10*time.Millisecond, func() bool { return false })
+	if len(w.taken) > 0 {
+		t.Fatal("it has looked between: nothing was tried")
+	}
+	standby.backOff("q", false)
+	w.run(50*time.Millisecond, func() bool { return len(w.taken) == 5 })
+	if n := len(w.taken); n != 5 {
+		t.Errorf("%d of 5 that waited were taken within 50 ms", n)
+	}
+}
+
 // A saturated primary leaves work behind: the standby's slow look takes its free credit of it, every third interval.
 func TestStandbyHelpsASaturatedPrimary(t *testing.T) {
 	w := newWorld(t, 21)
