@@ -306,7 +306,7 @@ func newRig(t testing.TB, change ...func(*Options)) *rig {
 		DisableCompression: true,
 		MaxConnsPerHost:    0,
 	}
-	r.client = &http.Client{Transport: transport, Timeout: 30 * time.Second}
+	r.client = &http.Client{Transport: transport, Timeout: 2 * time.Minute}
 	t.Cleanup(func() {
 		transport.CloseIdleConnections()
 		r.stop()
@@ -316,7 +316,7 @@ func newRig(t testing.TB, change ...func(*Options)) *rig {
 }
 
 func (r *rig) stop() {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	if err := r.server.Stop(ctx); err != nil {
 		r.t.Errorf("Stop: %v", err)
