@@ -2,9 +2,11 @@ package broker
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
+	"github.com/hashicorp/go-hclog"
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 
@@ -24,8 +26,15 @@ func TestWhoMayNotMakeStreamsIsTold(t *testing.T) {
 	s.user = "admin:admin@"
 	strong := s.rig(nil)
 	s.user = "weak:weak@"
-	weak := connect(t, config.NATS{URLs: []string{s.url()}, Prefix: "fl"})
 	named := func(name string) config.Queue { return definition(func(q *config.Queue) { q.Name = name }) }
+	weak, err := Connect(within(t), Options{
+		NATS: config.NATS{URLs: []string{s.url()}, Prefix: "fl"}, Bucket: "fairlead", Agent: "weak", Logger: hclog.NewNullLogger(),
+		Queues: []config.Queue{strong.q, named("fresh"), named("hidden")},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(weak.Close)
 	changed := strong.q
 	changed.Limits.MaxMessages = 7
 	for subject, err := range map[string]error{
@@ -35,6 +44,10 @@ func TestWhoMayNotMakeStreamsIsTold(t *testing.T) {
 	} {
 		if !errors.Is(err, nats.ErrPermissionViolation) || !strings.Contains(err.Error(), subject) {
 			t.Errorf("%s: %v", subject, err)
+		}
+		setup := !strings.HasPrefix(subject, "STREAM.INFO.")
+		if told := strings.Contains(fmt.Sprint(err), `"fairlead permissions --setup"`); told != setup {
+			t.Errorf("%s: it names the list of what setting up needs: %t: %v", subject, told, err)
 		}
 	}
 	if err := weak.EnsureStream(within(t), strong.q); err != nil {

@@ -49,6 +49,19 @@ func TestWhatIsNotWanted(t *testing.T) {
 	}
 }
 
+// A refusal says whose it is: an agent that does not set up lists other permissions than setup does.
+func TestWhoseAWantedPermissionIs(t *testing.T) {
+	n := names.New("fl", "fairlead")
+	for subject, setup := range map[string]bool{
+		"$JS.API.STREAM.CREATE.FL_Q_plain": true, "$JS.API.STREAM.UPDATE.FL_Q_plain": true, "$JS.API.STREAM.CREATE.KV_fairlead": true,
+		"$JS.API.STREAM.INFO.FL_Q_plain": false, "fl.q.plain.p0.a": false, "$JS.API.STREAM.MSG.DELETE.FL_Q_plain": false,
+	} {
+		if p := Wanted(n, queues, Publish, subject); p.Subject == "" || p.Setup != setup {
+			t.Errorf("%s: %+v, want one of setup: %t", subject, p, setup)
+		}
+	}
+}
+
 // Each permission is listed once, and says what it is for.
 func TestPermissionsAreListedOnce(t *testing.T) {
 	n := names.New("fl", "fairlead")

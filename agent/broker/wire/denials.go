@@ -44,6 +44,9 @@ func (e *NotPermittedError) Sentence() string {
 	if e.Missing.Subject != e.Subject {
 		s += fmt.Sprintf(" to %s %q", words[e.Direction], e.Missing.Subject)
 	}
+	if e.Missing.Setup {
+		return s + "; \"fairlead permissions --setup\" lists all that setting up needs, and an agent that runs with --no-setup needs none of it"
+	}
 	return s + "; \"fairlead permissions\" lists all that it needs"
 }
 
