@@ -9,6 +9,7 @@ import (
 
 	"github.com/fairlead/fairlead/agent/api"
 	"github.com/fairlead/fairlead/agent/broker"
+	"github.com/fairlead/fairlead/agent/broker/bucket"
 	"github.com/fairlead/fairlead/agent/broker/names"
 	"github.com/fairlead/fairlead/agent/controls"
 	"github.com/fairlead/fairlead/config"
@@ -164,7 +165,7 @@ func controlError(err error) error {
 		return &api.Error{Code: api.CodeInvalidWeight, Message: err.Error()}
 	case errors.Is(err, broker.ErrOutcomeUnknown):
 		return &api.Error{Code: api.CodeOutcomeUnknown, Message: "NATS did not answer in time: it may have been stored; ask again, saying it twice does no harm"}
-	case errors.Is(err, broker.ErrBucket):
+	case errors.Is(err, bucket.ErrUnusable):
 		return &api.Error{Code: api.CodeBroker, Message: "nothing can be set, because it is kept in the coordination bucket (" + err.Error() + "): run setup, or restart an agent that may make it"}
 	}
 	return brokerError(err)

@@ -161,7 +161,7 @@ func (d *definer) until(what string, step func(context.Context) error) bool {
 func (d *definer) join(ctx context.Context) error {
 	a := d.a
 	if !a.o.NoSetup {
-		warning, err := a.client.EnsureBucket(ctx, a.settings().Coordination.Replicas)
+		warning, err := a.client.Bucket().Ensure(ctx, a.settings().Coordination.Replicas)
 		if err != nil {
 			return err
 		}

@@ -44,7 +44,7 @@ func Setup(ctx context.Context, cfg *config.Config, o Options) error {
 		return err
 	}
 	defer client.Close()
-	if _, err := client.EnsureBucket(ctx, cfg.Coordination.Replicas); err != nil {
+	if _, err := client.Bucket().Ensure(ctx, cfg.Coordination.Replicas); err != nil {
 		return fmt.Errorf("%w: %w", ErrBroker, err)
 	}
 	client.Bucket().Start()

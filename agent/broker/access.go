@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/fairlead/fairlead/agent/broker/bucket"
 	"github.com/fairlead/fairlead/agent/broker/rights"
 	"github.com/fairlead/fairlead/agent/broker/wire"
 	"github.com/fairlead/fairlead/config"
@@ -243,7 +244,7 @@ func (c *Client) checkBucket(ctx context.Context, queues []config.Queue) []strin
 	leased := slices.ContainsFunc(queues, func(q config.Queue) bool { return q.SingleActiveConsumer })
 	group := rights.OfBucket(c.names, leased)
 	problems, info := c.checkStream(ctx, group, func(jetstream.StreamConfig) bool { return false })
-	if info != nil && info.State.FirstSeq < minFence && info.State.LastSeq < minFence {
+	if info != nil && info.State.FirstSeq < bucket.MinFence && info.State.LastSeq < bucket.MinFence {
 		problems = append(problems, group.Owner+": was made by hand: its revisions start too low to serve as fences; delete it and let Fairlead make it")
 	}
 	return problems

@@ -49,7 +49,7 @@ func TestCheckAccessNamesEachMissingPermission(t *testing.T) {
 	})
 	s.user = "admin:admin@"
 	owner := connect(t, config.NATS{URLs: []string{s.url()}, Prefix: "fl"})
-	if _, err := owner.EnsureBucket(within(t), 1); err != nil {
+	if _, err := owner.Bucket().Ensure(within(t), 1); err != nil {
 		t.Fatal(err)
 	}
 	for _, q := range needy() {

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/fairlead/fairlead/agent/broker/bucket"
 	"github.com/fairlead/fairlead/agent/broker/names"
 )
 
@@ -66,7 +67,7 @@ func parseAttemptKey(s string) (attemptKey, bool) {
 }
 
 // apply takes over a record from the bucket.
-func (a *attempts) apply(e Entry) {
+func (a *attempts) apply(e bucket.Entry) {
 	key, ok := parseAttemptKey(e.Key)
 	if !ok {
 		return

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	mathrand "math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
@@ -18,6 +17,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/fairlead/fairlead/agent/broker/bucket"
 	"github.com/fairlead/fairlead/agent/broker/credentials"
 	"github.com/fairlead/fairlead/agent/broker/embedded"
 	"github.com/fairlead/fairlead/agent/broker/names"
@@ -53,7 +53,7 @@ type Client struct {
 	metrics  *Metrics
 	server   *embedded.Server // nil unless embedded
 	wire     *wire.Wire
-	bucket   *Bucket
+	bucket   *bucket.Bucket
 	attempts *attempts
 	queues   []config.Queue
 	agent    string        // this agent's id
@@ -144,8 +144,8 @@ func (c *Client) init(nc *nats.Conn) (err error) {
 	if err != nil {
 		return err
 	}
-	c.bucket = newBucket(c)
-	c.Notify(c.bucket.connection)
+	c.bucket = bucket.New(c.wire, c.names.Bucket(), c.log)
+	c.Notify(c.bucket.Connection)
 	c.attempts = newAttempts(c)
 	c.bucket.Subscribe(attemptsPrefix, c.attempts.apply)
 	c.rings.start(c)
@@ -166,7 +166,7 @@ func (c *Client) dialOptions(o Options, up chan<- struct{}) ([]nats.Option, erro
 		nats.MaxReconnects(-1),
 		nats.RetryOnFailedConnect(true),
 		nats.ReconnectBufSize(-1), // a write while NATS is away is told at once, never kept for later
-		nats.CustomReconnectDelay(reconnectDelay),
+		nats.CustomReconnectDelay(wire.ReconnectDelay),
 		nats.PingInterval(10 * time.Second),
 		nats.MaxPingsOutstanding(2),
 		nats.Timeout(5 * time.Second),
@@ -208,14 +208,6 @@ func (c *Client) dialOptions(o Options, up chan<- struct{}) ([]nats.Option, erro
 		return nil, err
 	}
 	return append(opts, signIn...), nil
-}
-
-// reconnectDelay is the back-off between tries: 50 ms, doubled up to 1 s, with a quarter of jitter either way. Longer ones
-// would be felt: nobody works on an ordered queue between the server's return and the first agent's.
-func reconnectDelay(try int) time.Duration {
-	d := 50 * time.Millisecond << min(try, 7)
-	d = min(d, time.Second)
-	return d*3/4 + mathrand.N(d/2)
 }
 
 func (c *Client) setErr(err error) {
@@ -316,7 +308,7 @@ func (c *Client) JetStream() jetstream.JetStream { return c.wire.JS }
 func (c *Client) Conn() *nats.Conn { return c.wire.NC }
 
 // Bucket is the coordination bucket. It must be started once the bucket exists.
-func (c *Client) Bucket() *Bucket { return c.bucket }
+func (c *Client) Bucket() *bucket.Bucket { return c.bucket }
 
 // Boot is unique to this run of this agent.
 func (c *Client) Boot() string { return c.boot }

@@ -143,7 +143,7 @@ func TestCheckAccessWithoutJetStream(t *testing.T) {
 	if problems := c.CheckAccess(within(t), []config.Queue{definition(nil)}); len(problems) != 1 || !strings.Contains(problems[0], "JetStream is not enabled") {
 		t.Errorf("problems are %q", problems)
 	}
-	_, bucket := c.EnsureBucket(within(t), 1)
+	_, bucket := c.Bucket().Ensure(within(t), 1)
 	for what, err := range map[string]error{"bucket": bucket, "stream": c.EnsureStream(within(t), definition(nil))} {
 		if !errors.Is(err, ErrNoJetStream) || !errors.Is(err, ErrUnavailable) || strings.Contains(err.Error(), ErrUnavailable.Error()) {
 			t.Errorf("%s: %v", what, err)

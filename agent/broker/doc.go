@@ -4,6 +4,7 @@
 //
 //	names       what streams and subjects are called, and how a key becomes a token
 //	wire        how requests get to JetStream, and what its answers and its silence mean
+//	bucket      the coordination bucket: the records that agents share, mirrored in memory
 //	rights      what an identity may need in NATS, and how to find out whether it has it
 //	credentials how the agent signs in
 //	embedded    the JetStream server inside the agent's process

@@ -32,9 +32,6 @@ var (
 	ErrUnknownQueue = errors.New("broker: unknown queue")
 	// ErrTenureOver says that a message was taken in a tenure that is over: it is the next holder's. Nothing was done.
 	ErrTenureOver = errors.New("broker: the tenure that the message was taken in is over")
-	// ErrBucket says that the coordination bucket is not usable: it is missing, or was made by someone else. Messages are
-	// still delivered; attempts and delays of returned messages are not kept until it is back.
-	ErrBucket = errors.New("broker: coordination bucket is not usable")
 )
 
 // StoreFull counts as a reason of refusals, beside those of a [FullError].

@@ -75,7 +75,7 @@ func connect(t testing.TB, cfg config.NATS) *Client {
 
 func (r *rig) setUp() *rig {
 	r.t.Helper()
-	if warning, err := r.EnsureBucket(within(r.t), 1); err != nil || warning != "" {
+	if warning, err := r.Bucket().Ensure(within(r.t), 1); err != nil || warning != "" {
 		r.t.Fatal(warning, err)
 	}
 	r.Bucket().Start()
@@ -254,6 +254,16 @@ func (r *rig) giveBack(m *Message, how Return) {
 	done := make(chan error, 1)
 	r.Return(m, how, func(err error) { done <- err })
 	if err := wait(r.t, done, "a return"); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// put writes a record into the bucket.
+func (r *rig) put(key, value string) {
+	r.t.Helper()
+	written := make(chan error, 1)
+	r.bucket.Put(key, []byte(value), func(_ uint64, err error) { written <- err })
+	if err := wait(r.t, written, "a write"); err != nil {
 		r.t.Fatal(err)
 	}
 }

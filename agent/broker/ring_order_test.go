@@ -5,6 +5,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/fairlead/fairlead/agent/broker/bucket"
 )
 
 // Newcomers of one agent that wait for room are stored in the order in which they came: a place that comes free is for
@@ -59,7 +61,7 @@ func TestRingSharesItsTurn(t *testing.T) {
 	r := newRig(t, ringOf(3))
 	r.fill(1, 1, 1)
 	var given atomic.Int64
-	r.Bucket().Subscribe(turnPrefix, func(e Entry) {
+	r.Bucket().Subscribe(turnPrefix, func(e bucket.Entry) {
 		if !e.Deleted && len(e.Value) == 0 {
 			given.Add(1)
 		}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/fairlead/fairlead/agent/broker/bucket"
 	"github.com/fairlead/fairlead/agent/broker/wire"
 	"github.com/fairlead/fairlead/config"
 )
@@ -64,12 +65,12 @@ type rings struct {
 func (r *rings) start(c *Client) {
 	r.c, r.byQueue = c, map[string]*ring{}
 	r.ctx, r.cancel = context.WithCancel(context.Background())
-	c.bucket.Subscribe(turnPrefix, func(e Entry) {
+	c.bucket.Subscribe(turnPrefix, func(e bucket.Entry) {
 		if ring := r.find(strings.TrimPrefix(e.Key, turnPrefix)); ring != nil {
 			ring.turn.wake()
 		}
 	})
-	c.bucket.Subscribe(attemptsPrefix, func(e Entry) {
+	c.bucket.Subscribe(attemptsPrefix, func(e bucket.Entry) {
 		if key, ok := parseAttemptKey(e.Key); ok && !e.Deleted {
 			if ring := r.find(key.queue); ring != nil {
 				ring.returned(key.seq, e.Value)

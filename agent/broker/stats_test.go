@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 
+	"github.com/fairlead/fairlead/agent/broker/bucket"
 	"github.com/fairlead/fairlead/config"
 )
 
@@ -56,7 +57,7 @@ func TestStats(t *testing.T) {
 	r.raw("p9.a", "gone level")
 	r.raw("px.a", "odd")
 	s := expect("published", `7=7+0+0 0:4=4+0+0 1:2=2+0+0 2:1=1+0+0 "a":5=5+0+0 "":1=1+0+0 "b":1=1+0+0`)
-	if s.Odd != 1 || s.KeysTotal != 3 || s.Lanes != 0 || s.Partial || s.Bytes == 0 || s.FirstSeq < minFence {
+	if s.Odd != 1 || s.KeysTotal != 3 || s.Lanes != 0 || s.Partial || s.Bytes == 0 || s.FirstSeq < bucket.MinFence {
 		t.Errorf("%+v", s)
 	}
 

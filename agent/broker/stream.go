@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/fairlead/fairlead/agent/broker/wire"
@@ -81,7 +80,7 @@ func (c *Client) ensure(ctx context.Context, p streamPlan) error {
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("broker: stream %s: %w", fresh.Name, making(err))
+		return fmt.Errorf("broker: stream %s: %w", fresh.Name, wire.Making(err))
 	}
 	have := stream.CachedInfo()
 	if have.Config.Retention != jetstream.LimitsPolicy {
@@ -100,7 +99,7 @@ func (c *Client) ensure(ctx context.Context, p streamPlan) error {
 		}
 	}
 	if _, err := c.wire.UpdateStream(ctx, want); err != nil {
-		return fmt.Errorf("broker: stream %s cannot be changed to what the file says: %w", fresh.Name, making(err))
+		return fmt.Errorf("broker: stream %s cannot be changed to what the file says: %w", fresh.Name, wire.Making(err))
 	}
 	c.log.Info("stream changed to its definition", "queue", p.queue, "stream", fresh.Name)
 	return nil
@@ -189,53 +188,4 @@ func sameConfig(a, b jetstream.StreamConfig) bool {
 		a.MaxMsgs == b.MaxMsgs && a.MaxBytes == b.MaxBytes && a.AllowDirect == b.AllowDirect &&
 		a.AllowMsgTTL == b.AllowMsgTTL && a.Storage == b.Storage && a.Compression == b.Compression &&
 		a.MaxMsgsPerSubject == b.MaxMsgsPerSubject && a.DiscardNewPerSubject == b.DiscardNewPerSubject
-}
-
-// EnsureBucket makes the coordination bucket, or checks the one that is there. Its revisions start at the present time in
-// microseconds, so that a bucket that was deleted and made anew never repeats one: they serve as fences. Reads go to the
-// leader. It returns a warning for a bucket that was made by other means.
-func (c *Client) EnsureBucket(ctx context.Context, replicas int) (warning string, err error) {
-	name := "KV_" + c.names.Bucket()
-	stream, err := c.wire.Stream(ctx, name)
-	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		stream, err = c.wire.CreateStream(ctx, jetstream.StreamConfig{
-			Name:              name,
-			Description:       "Fairlead coordination",
-			Subjects:          []string{"$KV." + c.names.Bucket() + ".>"},
-			Storage:           jetstream.FileStorage,
-			Replicas:          max(replicas, 1),
-			MaxMsgsPerSubject: 1,
-			MaxMsgs:           -1,
-			MaxBytes:          -1,
-			MaxConsumers:      -1,
-			MaxMsgSize:        -1,
-			Discard:           jetstream.DiscardNew,
-			Duplicates:        2 * time.Minute,
-			AllowRollup:       true,
-			AllowDirect:       false,
-			FirstSeq:          uint64(time.Now().UnixMicro()),
-		})
-		if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
-			stream, err = c.wire.Stream(ctx, name)
-		}
-	}
-	if err != nil {
-		return "", fmt.Errorf("%w: %s: %w", ErrBucket, c.names.Bucket(), making(err))
-	}
-	info := stream.CachedInfo()
-	if info.State.FirstSeq < minFence && info.State.LastSeq < minFence {
-		warning = fmt.Sprintf("bucket %s was made by hand: its revisions start too low to serve as fences; delete it and let Fairlead make it", c.names.Bucket())
-	}
-	return warning, nil
-}
-
-// minFence is below every revision of a bucket that Fairlead made: microseconds since 1970 passed it in 2001.
-const minFence = 1_000_000_000_000_000
-
-// making is translate for what makes or changes a stream: when nobody hears of that, there is no JetStream.
-func making(err error) error {
-	if errors.Is(err, nats.ErrNoResponders) || errors.Is(err, jetstream.ErrJetStreamNotEnabled) {
-		return ErrNoJetStream
-	}
-	return wire.Translate(err)
 }

@@ -141,21 +141,3 @@ func TestSequences(t *testing.T) {
 		r.define(r.q)
 	}
 }
-
-func TestEnsureBucket(t *testing.T) {
-	r := newRig(t, nil)
-	c := r.info("KV_fairlead")
-	if c.Config.AllowDirect || c.Config.MaxMsgsPerSubject != 1 || c.Config.MaxAge != 0 || c.State.FirstSeq < minFence {
-		t.Errorf("%+v", c)
-	}
-	if err := r.wire.JS.DeleteStream(within(t), "KV_fairlead"); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := r.wire.JS.CreateKeyValue(within(t), jetstream.KeyValueConfig{Bucket: "fairlead"}); err != nil {
-		t.Fatal(err)
-	}
-	warning, err := r.EnsureBucket(within(t), 1)
-	if err != nil || !strings.Contains(warning, "made by hand") {
-		t.Errorf("a bucket made by hand: %q, %v", warning, err)
-	}
-}

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/fairlead/fairlead/agent/broker/bucket"
 	"github.com/fairlead/fairlead/agent/broker/wire"
 )
 
@@ -101,12 +102,12 @@ func (c *Client) putAttempt(ctx context.Context, key attemptKey, rec attempt) er
 	select {
 	case err := <-written:
 		if err != nil {
-			return fmt.Errorf("%w: attempts of message %d: %w", ErrBucket, key.seq, err)
+			return fmt.Errorf("%w: attempts of message %d: %w", bucket.ErrUnusable, key.seq, err)
 		}
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-time.After(wire.AnswerWait):
-		return fmt.Errorf("%w: attempts of message %d: %w", ErrBucket, key.seq, ErrOutcomeUnknown)
+		return fmt.Errorf("%w: attempts of message %d: %w", bucket.ErrUnusable, key.seq, ErrOutcomeUnknown)
 	}
 }

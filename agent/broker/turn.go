@@ -5,6 +5,8 @@ import (
 	"errors"
 	"math/rand/v2"
 	"time"
+
+	"github.com/fairlead/fairlead/agent/broker/bucket"
 )
 
 const (
@@ -27,7 +29,7 @@ const (
 // The record holds the name of whoever has the turn, or nothing. It is taken and given back by compare-and-set. A turn whose
 // record has not changed for a second, by the observer's own clock, is taken over.
 type turn struct {
-	b       *Bucket
+	b       *bucket.Bucket
 	key     string
 	me      string
 	changed chan struct{} // written by the bucket's watch, read by take
@@ -38,7 +40,7 @@ type turn struct {
 	seenAt   time.Time
 }
 
-func newTurn(b *Bucket, queue, me string) *turn {
+func newTurn(b *bucket.Bucket, queue, me string) *turn {
 	return &turn{b: b, key: turnPrefix + queue, me: me, changed: make(chan struct{}, 1)}
 }
 

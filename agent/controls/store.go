@@ -9,19 +9,20 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
-	"github.com/fairlead/fairlead/agent/broker"
+	"github.com/fairlead/fairlead/agent/broker/bucket"
+	"github.com/fairlead/fairlead/agent/broker/wire"
 	"github.com/fairlead/fairlead/config"
 )
 
 // writeTries is how often a write whose outcome is unknown is made. Repeating one is safe.
 const writeTries = 3
 
-// Bucket is what a store needs of the coordination bucket. [broker.Bucket] is one. A write that is confirmed is shown to
+// Bucket is what a store needs of the coordination bucket. [bucket.Bucket] is one. A write that is confirmed is shown to
 // subscribers before done is called.
 type Bucket interface {
 	// Subscribe calls f with every record under a prefix and with every later change, in order for each record. f does not
 	// block and does not call the bucket.
-	Subscribe(prefix string, f func(broker.Entry))
+	Subscribe(prefix string, f func(bucket.Entry))
 	// Put writes a record. done is called once, from any goroutine.
 	Put(key string, value []byte, done func(revision uint64, err error))
 	// Delete removes a record.
@@ -51,7 +52,7 @@ func New(b Bucket, agent string, log hclog.Logger, follow func(Change)) *Store {
 }
 
 // heard takes over a record.
-func (s *Store) heard(e broker.Entry) {
+func (s *Store) heard(e bucket.Entry) {
 	thing, ok := parseRecord(e.Key)
 	if !ok {
 		s.log.Warn("a record in the coordination bucket names nothing that can be set, and is ignored", "record", e.Key)
@@ -155,7 +156,7 @@ func (s *Store) Since(t Thing) (time.Duration, bool) {
 }
 
 // Set sets a thing, or sets it anew, and blocks until that is stored. The agent and the time are filled in. The error wraps
-// [ErrInvalid], or one of the broker's; with [broker.ErrOutcomeUnknown] it may have been stored.
+// [ErrInvalid], or one of the broker's; with [wire.ErrOutcomeUnknown] it may have been stored.
 func (s *Store) Set(ctx context.Context, c Control) (Control, error) {
 	c.Agent, c.At = s.agent, time.Now().UTC().Truncate(time.Millisecond)
 	name, err := c.record()
@@ -186,9 +187,9 @@ func (s *Store) write(ctx context.Context, one func(done func(uint64, error))) (
 		select {
 		case err = <-outcome:
 		case <-ctx.Done():
-			return fmt.Errorf("controls: %w: %w", broker.ErrOutcomeUnknown, context.Cause(ctx))
+			return fmt.Errorf("controls: %w: %w", wire.ErrOutcomeUnknown, context.Cause(ctx))
 		}
-		if !errors.Is(err, broker.ErrOutcomeUnknown) {
+		if !errors.Is(err, wire.ErrOutcomeUnknown) {
 			break
 		}
 	}

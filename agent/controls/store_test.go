@@ -13,7 +13,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
-	"github.com/fairlead/fairlead/agent/broker"
+	"github.com/fairlead/fairlead/agent/broker/wire"
 	"github.com/fairlead/fairlead/agent/group/grouptest"
 	"github.com/fairlead/fairlead/fairshare"
 )
@@ -172,11 +172,11 @@ func TestWritesThatFail(t *testing.T) {
 		faults []grouptest.Fault
 		want   error // nil: it succeeds
 	}{
-		"refused":                {[]grouptest.Fault{{Refused: true}}, broker.ErrUnavailable},
+		"refused":                {[]grouptest.Fault{{Refused: true}}, wire.ErrUnavailable},
 		"lost once":              {[]grouptest.Fault{{Lost: true}, {}}, nil},
 		"carried out and silent": {[]grouptest.Fault{{Unknown: true}, {Unknown: true}, {}}, nil},
-		"lost for ever":          {[]grouptest.Fault{{Lost: true}, {Lost: true}, {Lost: true}}, broker.ErrOutcomeUnknown},
-		"lost, then refused":     {[]grouptest.Fault{{Lost: true}, {Refused: true}}, broker.ErrUnavailable},
+		"lost for ever":          {[]grouptest.Fault{{Lost: true}, {Lost: true}, {Lost: true}}, wire.ErrOutcomeUnknown},
+		"lost, then refused":     {[]grouptest.Fault{{Lost: true}, {Refused: true}}, wire.ErrUnavailable},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -198,7 +198,7 @@ func TestWritesThatFail(t *testing.T) {
 		s, _ := newStore(grouptest.NewStore().Mirror(grouptest.Options{Fault: func(grouptest.Op, string) grouptest.Fault { return grouptest.Fault{Lost: true} }}), "one")
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if _, err := s.Set(ctx, Control{Thing: queuePause}); !errors.Is(err, broker.ErrOutcomeUnknown) || !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := s.Set(ctx, Control{Thing: queuePause}); !errors.Is(err, wire.ErrOutcomeUnknown) || !errors.Is(err, context.DeadlineExceeded) {
 			t.Error(err)
 		}
 		time.Sleep(time.Minute) // what is under way ends

@@ -47,7 +47,7 @@ func newRigOn(t *testing.T, nats config.NATS, queues ...config.Queue) *rig {
 		t.Fatal(err)
 	}
 	t.Cleanup(client.Close)
-	if _, err := client.EnsureBucket(ctx, 1); err != nil {
+	if _, err := client.Bucket().Ensure(ctx, 1); err != nil {
 		t.Fatal(err)
 	}
 	client.Bucket().Start()

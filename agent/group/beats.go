@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/fairlead/fairlead/agent/broker"
+	"github.com/fairlead/fairlead/agent/broker/bucket"
 	"github.com/fairlead/fairlead/config"
 )
 
@@ -117,7 +117,7 @@ func (o *owner) sent(b *beat, edition int, revision uint64, err error) {
 
 // twin takes a record under this agent's own id: its own, one that a crashed predecessor left, or one of another agent
 // that wrongly has the same id.
-func (o *owner) twin(e broker.Entry, now time.Time) {
+func (o *owner) twin(e bucket.Entry, now time.Time) {
 	if o.yielded {
 		return
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/fairlead/fairlead/agent/broker"
+	"github.com/fairlead/fairlead/agent/broker/bucket"
 	"github.com/fairlead/fairlead/agent/group"
 	"github.com/fairlead/fairlead/agent/group/grouptest"
 	"github.com/fairlead/fairlead/config"
@@ -34,7 +35,7 @@ func openReal(t *testing.T) (a, b group.Bucket) {
 			t.Fatal(err)
 		}
 		t.Cleanup(c.Close)
-		if _, err := c.EnsureBucket(ctx, 1); err != nil {
+		if _, err := c.Bucket().Ensure(ctx, 1); err != nil {
 			t.Fatal(err)
 		}
 		c.Bucket().Start()
@@ -77,10 +78,10 @@ func must(t *testing.T, revision uint64, err error) uint64 {
 // witness remembers what a subscription was told.
 type witness struct {
 	mu   sync.Mutex
-	told []broker.Entry
+	told []bucket.Entry
 }
 
-func (w *witness) tell(e broker.Entry) {
+func (w *witness) tell(e bucket.Entry) {
 	w.mu.Lock()
 	w.told = append(w.told, e)
 	w.mu.Unlock()
@@ -149,14 +150,14 @@ func contract(t *testing.T, o open) {
 	if got := own.values(); !slices.Equal(got, []string{"a1"}) {
 		t.Errorf("after a confirmed write its author was told %v", got)
 	}
-	if _, err := swap(b, "def.q", "b1", 0); !errors.Is(err, broker.ErrConflict) {
+	if _, err := swap(b, "def.q", "b1", 0); !errors.Is(err, bucket.ErrConflict) {
 		t.Errorf("a second first write says %v", err)
 	}
 	two, err := swap(b, "def.q", "b2", one)
 	if must(t, two, err) <= one {
 		t.Errorf("revisions %d, then %d", one, two)
 	}
-	if _, err := swap(a, "def.q", "a2", one); !errors.Is(err, broker.ErrConflict) {
+	if _, err := swap(a, "def.q", "a2", one); !errors.Is(err, bucket.ErrConflict) {
 		t.Errorf("a write on an old revision says %v", err)
 	}
 	var seen witness

@@ -5,12 +5,12 @@ import (
 	"maps"
 	"time"
 
-	"github.com/fairlead/fairlead/agent/broker"
+	"github.com/fairlead/fairlead/agent/broker/bucket"
 	"github.com/fairlead/fairlead/config"
 )
 
 // defined takes the record of a definition in force.
-func (o *owner) defined(e broker.Entry) {
+func (o *owner) defined(e bucket.Entry) {
 	queue, ok := queueOf(e.Key)
 	if !ok {
 		return
@@ -98,7 +98,7 @@ func (o *owner) replaced(queue string, err error) {
 	switch {
 	case err == nil:
 		// The mirror has shown the record already.
-	case errors.Is(err, broker.ErrConflict):
+	case errors.Is(err, bucket.ErrConflict):
 		// Another agent was faster, or an earlier write of this one was carried out after all. Look again.
 		o.stuck[queue] = o.force[queue] == nil
 		o.retry = now.Add(conflictGap)

@@ -14,7 +14,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
-	"github.com/fairlead/fairlead/agent/broker"
+	"github.com/fairlead/fairlead/agent/broker/wire"
 	"github.com/fairlead/fairlead/agent/group/grouptest"
 	"github.com/fairlead/fairlead/config"
 )
@@ -187,7 +187,7 @@ func TestUndecidedUntilTheBucketIsThere(t *testing.T) {
 		m.mirror.Cut(true)
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()
-		if err := m.Start(ctx); !errors.Is(err, ErrUndecided) || !errors.Is(err, broker.ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) {
+		if err := m.Start(ctx); !errors.Is(err, ErrUndecided) || !errors.Is(err, wire.ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("Start says %v", err)
 		}
 		m.wantSize(2)

@@ -6,19 +6,19 @@ import (
 	"encoding/hex"
 	"strings"
 
-	"github.com/fairlead/fairlead/agent/broker"
+	"github.com/fairlead/fairlead/agent/broker/bucket"
 	"github.com/fairlead/fairlead/agent/broker/names"
 )
 
 // Bucket is what the group needs of the coordination bucket: a mirror in memory, and writes with their outcome.
-// [broker.Bucket] is one.
+// [bucket.Bucket] is one.
 //
-// An error that is [broker.ErrConflict] says that nothing was written. After any other error the write may have been
+// An error that is [bucket.ErrConflict] says that nothing was written. After any other error the write may have been
 // carried out, or may be later. A write that is confirmed is shown by the mirror before done is called.
 type Bucket interface {
 	// Subscribe calls f with every record under a prefix and with every later change, in order for each key. f does not
 	// call the bucket.
-	Subscribe(prefix string, f func(broker.Entry))
+	Subscribe(prefix string, f func(bucket.Entry))
 	// Put writes a record. done is called once, from any goroutine.
 	Put(key string, value []byte, done func(revision uint64, err error))
 	// Swap writes a record if its revision is the given one; 0 means that there must be none.

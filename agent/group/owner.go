@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/fairlead/fairlead/agent/broker"
+	"github.com/fairlead/fairlead/agent/broker/bucket"
 	"github.com/fairlead/fairlead/config"
 )
 
@@ -161,7 +161,7 @@ func (o *owner) synced(asked time.Time, err error) {
 }
 
 // heard takes a record from the bucket's goroutine.
-func (o *owner) heard(e broker.Entry) {
+func (o *owner) heard(e bucket.Entry) {
 	o.g.post(func(o *owner) {
 		switch {
 		case strings.HasPrefix(e.Key, definitionPrefix):

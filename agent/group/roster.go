@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/fairlead/fairlead/agent/broker"
+	"github.com/fairlead/fairlead/agent/broker/bucket"
 )
 
 // roster is what is known of the other agents' heartbeats. It is a value: it takes the time, and all times are the
@@ -30,7 +30,7 @@ func (r *roster) find(key string) (int, bool) {
 }
 
 // apply takes over a change of a record. It reports whether that matters to anyone: most heartbeats only say "still here".
-func (r *roster) apply(e broker.Entry, now time.Time) bool {
+func (r *roster) apply(e bucket.Entry, now time.Time) bool {
 	i, found := r.find(e.Key)
 	if e.Deleted {
 		if !found {

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fairlead/fairlead/agent/broker"
+	"github.com/fairlead/fairlead/agent/broker/bucket"
 )
 
 // rosterTape plays heartbeats of agent "b" at times counted from a start.
@@ -29,7 +29,7 @@ func (p *rosterTape) beat(d time.Duration, edit func(*heartbeat)) bool {
 		edit(&h)
 	}
 	value, _ := json.Marshal(h)
-	return p.r.apply(broker.Entry{Key: "hb.b.c", Value: value}, p.at(d))
+	return p.r.apply(bucket.Entry{Key: "hb.b.c", Value: value}, p.at(d))
 }
 
 func (p *rosterTape) live() bool { return len(livePeers(&p.r)) == 1 }
@@ -66,7 +66,7 @@ func TestRosterStaleness(t *testing.T) {
 		t.Error("a record has changed in the future")
 	}
 	p.beat(47*time.Second, nil)
-	if !p.r.apply(broker.Entry{Key: "hb.b.c", Deleted: true}, p.at(40*time.Second)) || p.live() {
+	if !p.r.apply(bucket.Entry{Key: "hb.b.c", Deleted: true}, p.at(40*time.Second)) || p.live() {
 		t.Error("a deleted record is a peer that has gone")
 	}
 }
@@ -121,7 +121,7 @@ func TestRosterWhatMatters(t *testing.T) {
 		}
 	}
 	p := newRosterTape()
-	p.r.apply(broker.Entry{Key: "hb.b.c", Value: []byte("garbage")}, p.start)
+	p.r.apply(bucket.Entry{Key: "hb.b.c", Value: []byte("garbage")}, p.start)
 	if p.live() || p.r.carried("orders", &force{}) {
 		t.Error("garbage is a peer")
 	}

@@ -35,3 +35,11 @@ func isConnectionError(err error) bool {
 	}
 	return false
 }
+
+// Making is Translate for what makes or changes a stream: when nobody hears of that, there is no JetStream.
+func Making(err error) error {
+	if errors.Is(err, nats.ErrNoResponders) || errors.Is(err, jetstream.ErrJetStreamNotEnabled) {
+		return ErrNoJetStream
+	}
+	return Translate(err)
+}

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"fmt"
+	mathrand "math/rand/v2"
 	"sync"
 	"time"
 
@@ -67,4 +68,12 @@ func (w *Wire) Disconnected() {
 func (w *Wire) Close() {
 	w.Deletes.close()
 	w.Writes.close()
+}
+
+// ReconnectDelay is the back-off between tries: 50 ms, doubled up to 1 s, with a quarter of jitter either way. Longer ones
+// would be felt: nobody works on an ordered queue between the server's return and the first agent's.
+func ReconnectDelay(try int) time.Duration {
+	d := 50 * time.Millisecond << min(try, 7)
+	d = min(d, time.Second)
+	return d*3/4 + mathrand.N(d/2)
 }

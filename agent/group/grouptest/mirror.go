@@ -6,7 +6,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/fairlead/fairlead/agent/broker"
+	"github.com/fairlead/fairlead/agent/broker/bucket"
+	"github.com/fairlead/fairlead/agent/broker/wire"
 )
 
 // Op is a kind of write.
@@ -23,7 +24,7 @@ const (
 // Fault is what befalls a write. The zero value is none. It takes Delay to be carried out and confirmed, and then:
 type Fault struct {
 	Delay    time.Duration
-	Refused  bool          // it is not carried out, and that is known: broker.ErrUnavailable
+	Refused  bool          // it is not carried out, and that is known: wire.ErrUnavailable
 	Lost     bool          // it is not carried out; the outcome is unknown after AnswerWait
 	Unknown  bool          // it is carried out; the outcome is unknown after AnswerWait
 	Late     time.Duration // it is carried out only this long after the outcome was reported unknown; 0: not late
@@ -50,7 +51,7 @@ type Mirror struct {
 	o     Options
 
 	mu     sync.Mutex
-	view   map[string]broker.Entry
+	view   map[string]bucket.Entry
 	subs   []subscription
 	queue  []delivery // of the watch, in order
 	seen   uint64
@@ -61,11 +62,11 @@ type Mirror struct {
 
 type subscription struct {
 	prefix string
-	f      func(broker.Entry)
+	f      func(bucket.Entry)
 }
 
 type delivery struct {
-	entry broker.Entry
+	entry bucket.Entry
 	due   time.Time
 }
 
@@ -86,7 +87,7 @@ func (m *Mirror) Cut(cut bool) {
 }
 
 // Subscribe is as in the real bucket.
-func (m *Mirror) Subscribe(prefix string, f func(broker.Entry)) {
+func (m *Mirror) Subscribe(prefix string, f func(bucket.Entry)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.subs = append(m.subs, subscription{prefix, f})
@@ -99,17 +100,17 @@ func (m *Mirror) Subscribe(prefix string, f func(broker.Entry)) {
 
 // Put is as in the real bucket.
 func (m *Mirror) Put(key string, value []byte, done func(uint64, error)) {
-	m.write(Put, broker.Entry{Key: key, Value: value}, nil, done)
+	m.write(Put, bucket.Entry{Key: key, Value: value}, nil, done)
 }
 
 // Swap is as in the real bucket.
 func (m *Mirror) Swap(key string, value []byte, revision uint64, done func(uint64, error)) {
-	m.write(Swap, broker.Entry{Key: key, Value: value}, &revision, done)
+	m.write(Swap, bucket.Entry{Key: key, Value: value}, &revision, done)
 }
 
 // Delete is as in the real bucket.
 func (m *Mirror) Delete(key string, done func(uint64, error)) {
-	m.write(Delete, broker.Entry{Key: key, Deleted: true}, nil, done)
+	m.write(Delete, bucket.Entry{Key: key, Deleted: true}, nil, done)
 }
 
 // Sync is as in the real bucket.
@@ -119,7 +120,7 @@ func (m *Mirror) Sync(ctx context.Context) error {
 		err      error
 	}
 	written := make(chan result, 1)
-	m.write(Sync, broker.Entry{Key: syncKey}, nil, func(revision uint64, err error) { written <- result{revision, err} })
+	m.write(Sync, bucket.Entry{Key: syncKey}, nil, func(revision uint64, err error) { written <- result{revision, err} })
 	var r result
 	select {
 	case r = <-written:
@@ -142,7 +143,7 @@ func (m *Mirror) Sync(ctx context.Context) error {
 		case <-moved:
 		case <-late.C:
 			m.SetSilent(false)
-			return broker.ErrBucket
+			return bucket.ErrUnusable
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -150,7 +151,7 @@ func (m *Mirror) Sync(ctx context.Context) error {
 }
 
 // write carries a write out, with what befalls it.
-func (m *Mirror) write(op Op, e broker.Entry, expected *uint64, done func(uint64, error)) {
+func (m *Mirror) write(op Op, e bucket.Entry, expected *uint64, done func(uint64, error)) {
 	f := m.o.Fault(op, e.Key)
 	time.AfterFunc(f.Delay, func() {
 		m.mu.Lock()
@@ -158,15 +159,15 @@ func (m *Mirror) write(op Op, e broker.Entry, expected *uint64, done func(uint64
 		m.mu.Unlock()
 		switch {
 		case cut, f.Refused:
-			done(0, broker.ErrUnavailable)
+			done(0, wire.ErrUnavailable)
 		case f.Lost:
-			time.AfterFunc(AnswerWait, func() { done(0, broker.ErrOutcomeUnknown) })
+			time.AfterFunc(AnswerWait, func() { done(0, wire.ErrOutcomeUnknown) })
 		case f.Late > 0:
-			time.AfterFunc(AnswerWait, func() { done(0, broker.ErrOutcomeUnknown) })
+			time.AfterFunc(AnswerWait, func() { done(0, wire.ErrOutcomeUnknown) })
 			time.AfterFunc(AnswerWait+f.Late, func() { _, _ = m.store.commit(e, expected) })
 		case f.Unknown:
 			_, _ = m.store.commit(e, expected)
-			time.AfterFunc(AnswerWait, func() { done(0, broker.ErrOutcomeUnknown) })
+			time.AfterFunc(AnswerWait, func() { done(0, wire.ErrOutcomeUnknown) })
 		default:
 			revision, err := m.store.commit(e, expected)
 			if f.Repeated {
@@ -182,7 +183,7 @@ func (m *Mirror) write(op Op, e broker.Entry, expected *uint64, done func(uint64
 }
 
 // watched queues a record for the watch. The store's lock is held, which keeps the order.
-func (m *Mirror) watched(e broker.Entry) {
+func (m *Mirror) watched(e bucket.Entry) {
 	lag := m.o.Lag()
 	m.mu.Lock()
 	m.queue = append(m.queue, delivery{e, time.Now().Add(lag)})
@@ -206,13 +207,13 @@ func (m *Mirror) deliver() {
 	}
 }
 
-func (m *Mirror) apply(e broker.Entry) {
+func (m *Mirror) apply(e bucket.Entry) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.applyLocked(e)
 }
 
-func (m *Mirror) applyLocked(e broker.Entry) {
+func (m *Mirror) applyLocked(e bucket.Entry) {
 	have, ok := m.view[e.Key]
 	if ok && have.Revision >= e.Revision || !ok && e.Deleted {
 		return

@@ -6,20 +6,20 @@ import (
 	"sync"
 	"time"
 
-	"github.com/fairlead/fairlead/agent/broker"
+	"github.com/fairlead/fairlead/agent/broker/bucket"
 )
 
 // Store is a bucket. It is safe for several goroutines.
 type Store struct {
 	mu       sync.Mutex
 	revision uint64
-	entries  map[string]broker.Entry // deleted ones too
+	entries  map[string]bucket.Entry // deleted ones too
 	mirrors  []*Mirror
-	history  []broker.Entry
+	history  []bucket.Entry
 }
 
 // NewStore makes an empty bucket.
-func NewStore() *Store { return &Store{entries: map[string]broker.Entry{}} }
+func NewStore() *Store { return &Store{entries: map[string]bucket.Entry{}} }
 
 // Mirror opens a view. Its watch begins at once, with what is there.
 func (s *Store) Mirror(o Options) *Mirror {
@@ -29,13 +29,13 @@ func (s *Store) Mirror(o Options) *Mirror {
 	if o.Lag == nil {
 		o.Lag = func() time.Duration { return 0 }
 	}
-	m := &Mirror{store: s, o: o, view: map[string]broker.Entry{}, moved: make(chan struct{})}
+	m := &Mirror{store: s, o: o, view: map[string]bucket.Entry{}, moved: make(chan struct{})}
 	s.mu.Lock()
-	snapshot := make([]broker.Entry, 0, len(s.entries))
+	snapshot := make([]bucket.Entry, 0, len(s.entries))
 	for _, e := range s.entries {
 		snapshot = append(snapshot, e)
 	}
-	slices.SortFunc(snapshot, func(a, b broker.Entry) int { return int(a.Revision) - int(b.Revision) })
+	slices.SortFunc(snapshot, func(a, b bucket.Entry) int { return int(a.Revision) - int(b.Revision) })
 	s.mirrors = append(s.mirrors, m)
 	for _, e := range snapshot {
 		m.watched(e)
@@ -45,7 +45,7 @@ func (s *Store) Mirror(o Options) *Mirror {
 }
 
 // Get returns a record as it is stored.
-func (s *Store) Get(key string) (broker.Entry, bool) {
+func (s *Store) Get(key string) (bucket.Entry, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e, ok := s.entries[key]
@@ -67,10 +67,10 @@ func (s *Store) Keys(prefix string) []string {
 }
 
 // History lists all that was ever written under a prefix, in order.
-func (s *Store) History(prefix string) []broker.Entry {
+func (s *Store) History(prefix string) []bucket.Entry {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var out []broker.Entry
+	var out []bucket.Entry
 	for _, e := range s.history {
 		if strings.HasPrefix(e.Key, prefix) {
 			out = append(out, e)
@@ -81,19 +81,19 @@ func (s *Store) History(prefix string) []broker.Entry {
 
 // Write writes a record as somebody else would.
 func (s *Store) Write(key string, value []byte) uint64 {
-	r, _ := s.commit(broker.Entry{Key: key, Value: value}, nil)
+	r, _ := s.commit(bucket.Entry{Key: key, Value: value}, nil)
 	return r
 }
 
 // Remove deletes a record as somebody else would.
-func (s *Store) Remove(key string) { _, _ = s.commit(broker.Entry{Key: key, Deleted: true}, nil) }
+func (s *Store) Remove(key string) { _, _ = s.commit(bucket.Entry{Key: key, Deleted: true}, nil) }
 
 // commit writes a record, if it is at the expected revision (nil: at any).
-func (s *Store) commit(e broker.Entry, expected *uint64) (uint64, error) {
+func (s *Store) commit(e bucket.Entry, expected *uint64) (uint64, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if expected != nil && s.entries[e.Key].Revision != *expected {
-		return 0, broker.ErrConflict
+		return 0, bucket.ErrConflict
 	}
 	s.revision++
 	e.Revision = s.revision

@@ -1,4 +1,4 @@
-package broker
+package bucket
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/fairlead/fairlead/agent/broker/names"
+	"github.com/fairlead/fairlead/agent/broker/wire"
 )
 
 // Sync returns when the mirror shows everything that was written before the call. Calls that come while a write is on its
@@ -16,7 +17,7 @@ func (b *Bucket) Sync(ctx context.Context) error {
 	select {
 	case <-b.ended:
 		b.mu.Unlock()
-		return fmt.Errorf("%w: %w", ErrBucket, ErrClosed)
+		return fmt.Errorf("%w: %w", ErrUnusable, wire.ErrClosed)
 	default:
 	}
 	p := b.probe
@@ -72,13 +73,13 @@ func (b *Bucket) catchUp() error {
 	select {
 	case r = <-written:
 	case <-b.ended:
-		return fmt.Errorf("%w: %w", ErrBucket, ErrClosed)
+		return fmt.Errorf("%w: %w", ErrUnusable, wire.ErrClosed)
 	}
 	switch {
-	case errors.Is(r.err, ErrBucket):
+	case errors.Is(r.err, ErrUnusable):
 		return r.err
 	case r.err != nil:
-		return fmt.Errorf("%w: %w", ErrBucket, r.err)
+		return fmt.Errorf("%w: %w", ErrUnusable, r.err)
 	}
 	late := time.NewTimer(watchLimit)
 	defer late.Stop()
@@ -92,11 +93,11 @@ func (b *Bucket) catchUp() error {
 		select {
 		case <-moved:
 		case <-b.ended:
-			return fmt.Errorf("%w: %w", ErrBucket, ErrClosed)
+			return fmt.Errorf("%w: %w", ErrUnusable, wire.ErrClosed)
 		case <-late.C:
 			b.log.Info("the watch on the coordination bucket is behind; opening it again")
 			b.reopen()
-			return fmt.Errorf("%w: the watch is behind", ErrBucket)
+			return fmt.Errorf("%w: the watch is behind", ErrUnusable)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package broker
+package bucket
 
 import (
 	"context"
@@ -34,7 +34,7 @@ const (
 // Bucket mirrors the coordination bucket in memory and writes to it. One watch feeds all subscribers. It is safe for
 // several goroutines.
 type Bucket struct {
-	c    *Client
+	w    *wire.Wire
 	log  hclog.Logger
 	name string
 
@@ -69,9 +69,11 @@ type marker struct {
 	since    time.Time
 }
 
-func newBucket(c *Client) *Bucket {
+// New returns a mirror of the bucket with a name. It has to be told of the connection ([Bucket.Connection]), and is empty until
+// it is started.
+func New(w *wire.Wire, name string, log hclog.Logger) *Bucket {
 	return &Bucket{
-		c: c, log: c.log.Named("bucket"), name: c.names.Bucket(),
+		w: w, log: log.Named("bucket"), name: name,
 		entries: map[string]Entry{}, deleted: map[string]uint64{}, moved: make(chan struct{}), restart: make(chan struct{}, 1), loaded: make(chan struct{}), ended: make(chan struct{}),
 	}
 }
@@ -109,9 +111,10 @@ func (b *Bucket) Start() {
 	go b.run(ctx, b.done)
 }
 
-// connection opens the watch again when NATS is back. Its consumer was in the server's memory, and may be gone; by itself
-// the watch would notice that only seconds later, for which all lanes that are made again would wait.
-func (b *Bucket) connection(up bool) {
+// Connection is to be called when the connection comes or goes. It opens the watch again when NATS is back: its consumer was in
+// the server's memory, and may be gone; by itself the watch would notice that only seconds later, for which all lanes that are
+// made again would wait.
+func (b *Bucket) Connection(up bool) {
 	b.mu.Lock()
 	started := b.cancel != nil
 	b.mu.Unlock()
@@ -165,7 +168,7 @@ func (b *Bucket) run(ctx context.Context, done chan<- struct{}) {
 			try = 0
 		}
 		select {
-		case <-time.After(reconnectDelay(try)):
+		case <-time.After(wire.ReconnectDelay(try)):
 		case <-b.restart: // it is there again
 			try = 0
 		case <-ctx.Done():
@@ -177,7 +180,7 @@ func (b *Bucket) run(ctx context.Context, done chan<- struct{}) {
 func (b *Bucket) watch(ctx context.Context, janitor <-chan time.Time) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	kv, err := b.c.wire.JS.KeyValue(ctx, b.name)
+	kv, err := b.w.JS.KeyValue(ctx, b.name)
 	if err != nil {
 		return wire.Translate(err)
 	}
@@ -296,7 +299,7 @@ func (b *Bucket) removeMarks(marks []marker) {
 	if len(marks) == 0 {
 		return
 	}
-	b.c.wire.Deletes.Do(wire.DeleteRequest("KV_"+b.name, marks[0].revision), func(_ *nats.Msg, err error) {
+	b.w.Deletes.Do(wire.DeleteRequest("KV_"+b.name, marks[0].revision), func(_ *nats.Msg, err error) {
 		if err == nil {
 			b.removeMarks(marks[1:])
 			return
@@ -342,10 +345,10 @@ func (b *Bucket) Delete(key string, done func(revision uint64, err error)) {
 func (b *Bucket) write(key string, value []byte, h nats.Header, done func(uint64, error)) {
 	m := &nats.Msg{Subject: "$KV." + b.name + "." + key, Header: h, Data: value}
 	deleted := h.Get("KV-Operation") != ""
-	b.c.wire.Writes.Do(m, func(answer *nats.Msg, err error) {
+	b.w.Writes.Do(m, func(answer *nats.Msg, err error) {
 		b.heard(answer, err)
-		if errors.Is(err, ErrNobody) {
-			err = fmt.Errorf("%w: nobody takes what is written to %s: it was deleted, or has no leader: %w", ErrBucket, b.name, err)
+		if errors.Is(err, wire.ErrNobody) {
+			err = fmt.Errorf("%w: nobody takes what is written to %s: it was deleted, or has no leader: %w", ErrUnusable, b.name, err)
 		}
 		var ack wire.PubAck
 		if err == nil {
@@ -366,7 +369,7 @@ func (b *Bucket) write(key string, value []byte, h nats.Header, done func(uint64
 // heard takes what an answer to a write says of the bucket itself. When the bucket is gone or there again, the watch is
 // opened again: by itself it would notice the one only when it has heard nothing for long, and the other at its next try.
 func (b *Bucket) heard(answer *nats.Msg, err error) {
-	missing := errors.Is(err, ErrNobody)
+	missing := errors.Is(err, wire.ErrNobody)
 	if answer == nil && !missing {
 		return // says nothing of it
 	}
