@@ -10,7 +10,22 @@
 //	embedded    the JetStream server inside the agent's process
 //	seldom      logs what can happen with every message
 //
-// Here are queues: their streams and lanes, and what becomes of a message.
+// Here are queues: their streams and lanes, and what becomes of a message. By file:
+//
+//	client, errors, metrics, counts                            an agent's side of it
+//	stream, delaystream, deadstream, sources, perkey, access   streams: made, changed, checked
+//	layout, lanes, lostlane, lanecounts, lanereports, former   lanes
+//	tenure, succession                                         lanes of a single active consumer
+//	wake, sweep                                                where there is work
+//	feed, feed_fresh, head, decode, message, hold              taking
+//	finish, attempts, unwritten, expiry                        finishing and returning
+//	publish, publication, compress                             publishing
+//	delay, delayed, mover, move, copies, overdue               messages for later
+//	dead, deadletter, deadshelf, deadretry, bury               giving up
+//	ring, rings, turn, hunt, scout, marks, room                full queues
+//	permits                                                    caps per key
+//	peek, stats, tally, oldest                                 looking
+//	repair, scan, origin, purge                                repairing and removing
 //
 // # Queues, lanes, wake-ups
 //
