@@ -108,6 +108,63 @@ func TestARetryExpires(t *testing.T) {
 	until(t, "its record is gone", func() bool { return len(r.attempts.of("orders")) == 0 })
 }
 
+// What backs off for longer than it lives is removed as soon as a lane gives it out, and does not wait for its time.
+func TestARetryThatNeverComesExpires(t *testing.T) {
+	r := newRig(t, nil)
+	r.expiring(100*time.Millisecond, "x")
+	a := r.asker()
+	lane := a.at(0, "a")
+	r.giveBack(a.take(lane, 1)[0], Return{Counts: AnAttempt, NotBefore: time.Now().Add(time.Hour)})
+	time.Sleep(100 * time.Millisecond)
+	if err := r.wire.JS.DeleteConsumer(within(t), lane.stream, lane.name); err != nil { // the next one forgets the delay
+		t.Fatal(err)
+	}
+	until(t, "it is removed", func() bool { a.ask(lane, 1); return r.stored() == 0 })
+	until(t, "it is counted", func() bool { return r.metrics.Expired.Load("orders", "0") == 1 })
+}
+
+// What was given up before its time was over is among the dead letters, and has not expired.
+func TestWhatWasGivenUpDoesNotExpire(t *testing.T) {
+	r := newDeadRig(t, nil)
+	r.expiring(200*time.Millisecond, "x")
+	a := r.asker()
+	lane := a.at(0, "a")
+	m := a.take(lane, 1)[0]
+	time.Sleep(200 * time.Millisecond) // while its app had it
+	r.giveBack(m, Return{Counts: AnAttempt, Reason: "boom", Dead: DeadRejected})
+	until(t, "it is gone", func() bool { a.ask(lane, 1); return r.stored() == 0 })
+	until(t, "it is among the dead letters", func() bool { return len(r.dead()) == 1 })
+	if d := r.dead()[0]; d.Reason != DeadRejected || r.metrics.Expired.Load("orders", "0") != 0 {
+		t.Errorf("%+v", d)
+	}
+}
+
+// Only what a take has removed counts as expired: not what somebody else has finished, and what a tenure that is over has left is
+// the next holder's.
+func TestExpiredIsCountedOnce(t *testing.T) {
+	r := newRig(t, singleActive)
+	r.expiring(10*time.Millisecond, "x")
+	first := r.tenure(5)
+	gone := &Message{Queue: "orders", Seq: 1 << 50, Lane: first.lane("a")}
+	r.expire(gone)
+	first.over.Store(true)
+	info, err := r.streamInfo(within(t), "orders", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.expire(&Message{Queue: "orders", Seq: info.State.LastSeq, Lane: first.lane("a")})
+	second := r.tenure(6)
+	until(t, "the next holder has removed it", func() bool {
+		second.Ask(second.lane("a"), 1, 100*time.Millisecond)
+		wait(t, second.answers, "an answer")
+		return r.stored() == 0
+	})
+	until(t, "it is counted", func() bool { return r.metrics.Expired.Load("orders", "0") > 0 })
+	if n := r.metrics.Expired.Load("orders", "0"); n != 1 {
+		t.Errorf("%d were counted", n)
+	}
+}
+
 // The queue's TTL is for messages that have none of their own; those of raw publishers count from when they were stored.
 func TestTheQueuesTTL(t *testing.T) {
 	r := newRig(t, func(q *config.Queue) { q.TTL = 200 * time.Millisecond })

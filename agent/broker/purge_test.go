@@ -215,3 +215,37 @@ func TestPurgeOfAMovedMessage(t *testing.T) {
 		})
 	}
 }
+
+// Where lanes give out one message at a time, what is in hand stays, at each of them, and so does what is newer than the purge.
+func TestPurgeOfOrderedKeys(t *testing.T) {
+	r := newRig(t, func(q *config.Queue) { q.OrderedKeys = true })
+	other := r.another()
+	mine, theirs := r.asker(), other.asker()
+	var until uint64
+	for i := range 12 {
+		until = r.publish(1, fmt.Sprint("k", i%3), fmt.Sprint(i)).Seq
+	}
+	take := func(a *asker, key string) *Message {
+		t.Helper()
+		a.Ask(a.at(1, key), 1, 50*time.Millisecond)
+		if got := wait(t, a.answers, "an answer").Messages; len(got) == 1 {
+			return got[0]
+		}
+		t.Fatalf("nothing of %s came", key)
+		return nil
+	}
+	held := map[*rig]*Message{r: take(mine, "k0"), other: take(theirs, "k1")}
+	back := take(mine, "k2")
+	r.giveBack(back, Return{Counts: AnAttempt, NotBefore: time.Now().Add(time.Hour)})
+	r.publish(1, "k0", "newer")
+	r.purged(Purge{Until: until}, 12-2)
+	r.wantLeft("0 1 newer")
+	for who, m := range held {
+		if f := who.finished(m); f != Finished {
+			t.Errorf("%s: finish said %d", m.Data, f)
+		}
+	}
+	if m := take(mine, "k0"); string(m.Data) != "newer" {
+		t.Errorf("then came %s", m.Data)
+	}
+}
