@@ -28,6 +28,7 @@ type fakeAgent struct {
 	nacked   []string
 	extended int
 	inPull   int // acks that came in the body of a pull
+	deaf     int // how many acks are not known to be done
 	sessions int // open now
 	pulls    int // waiting now
 	server   *http.Server
@@ -173,7 +174,9 @@ func (f *fakeAgent) settle(r *http.Request, inPull int) (failed []map[string]str
 		}
 	}
 	for _, s := range all {
-		if !f.say(s["token"], s["result"]) {
+		if s["result"] == "ack" && f.misses() {
+			failed = append(failed, map[string]string{"token": s["token"], "status": "unavailable"})
+		} else if !f.say(s["token"], s["result"]) {
 			failed = append(failed, map[string]string{"token": s["token"], "status": "unknown"})
 		} else if s["result"] == "ack" {
 			f.change(func() { f.inPull += inPull })
@@ -182,8 +185,21 @@ func (f *fakeAgent) settle(r *http.Request, inPull int) (failed []map[string]str
 	return failed
 }
 
+// misses tells whether an ack goes unheard.
+func (f *fakeAgent) misses() (yes bool) {
+	f.change(func() {
+		if yes = f.deaf > 0; yes {
+			f.deaf--
+		}
+	})
+	return yes
+}
+
 func (f *fakeAgent) verb(w http.ResponseWriter, r *http.Request) {
-	if !f.say(r.PathValue("token"), r.PathValue("verb")) {
+	if r.PathValue("verb") == "ack" && f.misses() {
+		w.WriteHeader(http.StatusConflict)
+		fmt.Fprintln(w, `{"error":{"code":"unavailable"}}`)
+	} else if !f.say(r.PathValue("token"), r.PathValue("verb")) {
 		http.Error(w, `{"error":{"code":"unknown"}}`, http.StatusNotFound)
 	}
 }

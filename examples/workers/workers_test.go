@@ -51,7 +51,7 @@ var examples = []example{
 		command: func(dir string) []string { return []string{"node", dir + "/worker.mjs"} },
 	},
 	{
-		name: "go", tool: "go", files: []string{"main.go", "agent.go"},
+		name: "go", tool: "go", files: []string{"main.go", "agent.go", "session.go"},
 		line: `_, err := fmt.Printf("%s p%d %s: %s%s\n", m.Queue, m.Priority, cmp.Or(m.Key, "-"), m.Data, m.Binary)`,
 		handler: `if m.Data[:4] == "fail" { return fmt.Errorf("as asked") }
 	if m.Data[:4] == "slow" { time.Sleep(3 * time.Second) }
@@ -181,6 +181,23 @@ func TestWorkersHandleSettleAndRetry(t *testing.T) {
 		}
 		w.terminate(5 * time.Second)
 		f.await("end of the session", func() bool { return f.sessions == 0 && f.pulls == 0 })
+	})
+}
+
+// What is not known to be done is said again: nobody else gets the message before its lease ends.
+func TestWorkersSayAgainWhatIsNotKnownToBeDone(t *testing.T) {
+	eachExample(t, func(t *testing.T, e example) {
+		f := newFakeAgent(t)
+		f.change(func() { f.deaf = 2 })
+		f.publish("job 1", "job 2")
+		w := e.start(t, f)
+		if e.name != "bash" { // which does not go on before that is known
+			f.await("unheard acks", func() bool { return f.deaf == 0 })
+			f.publish("job 3")
+			f.await("acks", func() bool { return len(f.acked) == 3 && len(f.held) == 0 })
+		}
+		f.await("acks", func() bool { return len(f.acked) >= 2 && len(f.held) == 0 })
+		w.terminate(5 * time.Second)
 	})
 }
 

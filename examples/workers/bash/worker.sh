@@ -59,5 +59,8 @@ while [ -z "$stopping" ]; do
   echo "$token" >"$folder/token"
   if (trap '' TERM INT; handle <"$folder/payload"); then verb=ack; else verb="nack?reason=exit+$?"; fi
   : >"$folder/token"
-  "${post[@]}" --retry 5 "http://agent/v1/messages/$token/$verb"
+  until answer=$("${post[@]}" --retry 5 "http://agent/v1/messages/$token/$verb" 2>&1) || [[ $answer != *'"unavailable"'* ]]; do
+    sleep 1 # not known to be done: it is said again
+  done
+  [ -z "$answer" ] || echo "$verb: $answer" >&2
 done

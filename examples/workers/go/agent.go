@@ -11,14 +11,15 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
-	"time"
 )
 
 type settlement struct {
 	Token  string `json:"token"`
 	Result string `json:"result"`
 	Reason string `json:"reason,omitempty"`
+	Status string `json:"status,omitempty"` // of an answer
 }
 
 var client = &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -40,39 +41,17 @@ func post(ctx context.Context, path string, settled []settlement) (batch []messa
 	}
 	for lines := json.NewDecoder(bytes.NewReader(text)); err == nil && lines.More(); {
 		var m message
-		if err = lines.Decode(&m); m.Failed != nil {
-			log.Printf("not settled: %s", m.Failed)
-		} else if m.Token != "" {
+		if err = lines.Decode(&m); m.Failed != nil || m.Token != "" {
 			batch = append(batch, m)
 		}
 	}
 	return batch, err
 }
 
-// open begins a session, which lasts as long as its connection.
-func open() (connection io.Closer, id string, err error) {
-	answer, err := client.Get("http://agent/v1/session")
-	if err != nil {
-		return nil, "", err
-	}
-	var first struct{ Session string }
-	err = json.NewDecoder(answer.Body).Decode(&first)
-	go io.Copy(io.Discard, answer.Body)
-	return answer.Body, first.Session, err
-}
-
-// extend runs beside the work, until stop is closed: a job that outlasts its lease is still ours.
-func extend(batch []message, stop <-chan struct{}) {
-	var all []settlement
-	for _, m := range batch {
-		all = append(all, settlement{Token: m.Token, Result: "extend"})
-	}
-	for {
-		select {
-		case <-stop:
-			return
-		case <-time.After(lease / 3):
-			_, _ = post(context.Background(), "/v1/settle", all)
-		}
-	}
+// unknown are the settlements that are not known to be done: they are said again.
+func unknown(settled, failed []settlement) []settlement {
+	log.Printf("not settled: %+v", failed)
+	return slices.DeleteFunc(settled, func(s settlement) bool {
+		return !slices.Contains(failed, settlement{Token: s.Token, Status: "unavailable"})
+	})
 }

@@ -4,7 +4,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"log"
 	"os"
@@ -16,8 +15,8 @@ import (
 type message struct {
 	Token, Queue, Key, Data string
 	Priority, Attempt       int
-	Binary                  []byte          `json:"data_base64"`   // instead of Data when the payload is not UTF-8
-	Failed                  json.RawMessage `json:"settle_failed"` // a first line may have this, and is no message then
+	Binary                  []byte       `json:"data_base64"`   // instead of Data when the payload is not UTF-8
+	Failed                  []settlement `json:"settle_failed"` // a first line may have this, and is no message then
 }
 
 // handle is your work: return nil when it is done, an error to have it tried again later.
@@ -55,7 +54,11 @@ func serve(stop context.Context, settled *[]settlement, pause *time.Duration) er
 		} else if err != nil {
 			return err
 		}
-		*settled, *pause = work(batch), time.Second/10
+		again := []settlement{}
+		if len(batch) > 0 && batch[0].Failed != nil {
+			again, batch = unknown(*settled, batch[0].Failed), batch[1:]
+		}
+		*settled, *pause = append(again, work(batch)...), time.Second/10
 	}
 }
 

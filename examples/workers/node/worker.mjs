@@ -57,8 +57,10 @@ while (!stop.signal.aborted) {
     while (!stop.signal.aborted) {
       const answer = await text(await call('POST', path, settled, stop.signal));
       const messages = answer.split('\n').filter(Boolean).map((line) => JSON.parse(line));
-      [settled, pause] = [[], 100];
-      if (messages[0]?.settle_failed) console.error('not settled:', messages.shift().settle_failed);
+      const failed = messages[0]?.settle_failed ? messages.shift().settle_failed : [];
+      const again = failed.filter(({ status }) => status === 'unavailable').map(({ token }) => token);
+      if (failed.length > again.length) console.error('not settled:', failed);
+      [settled, pause] = [settled.filter(({ token }) => again.includes(token)), 100]; // not known to be done: said again
       const beat = setInterval(extend, lease * 1000 / 3, messages);
       for (const message of messages) settled.push(await work(message));
       clearInterval(beat);

@@ -60,11 +60,13 @@ while not stopping:
         while waiting := not stopping:
             path = f"/v1/capsules/{CAPSULE}/pull?max={MAX}&wait={WAIT}s&lease={LEASE:g}s&session={session}"
             lines = [json.loads(line) for line in agent.call("POST", path, settled).read().splitlines()]
-            waiting, settled, pause, finished = False, [], 0.1, threading.Event()
-            if lines and "settle_failed" in lines[0]:
-                print("not settled:", lines.pop(0)["settle_failed"], file=sys.stderr)
+            failed = lines.pop(0)["settle_failed"] if lines and "settle_failed" in lines[0] else []
+            [print("not settled:", f, file=sys.stderr) for f in failed]
+            again = [f["token"] for f in failed if f["status"] == "unavailable"]
+            waiting, pause, finished = False, 0.1, threading.Event()
+            settled = [s for s in settled if s["token"] in again]  # not known to be done: said again
             threading.Thread(target=extend, args=([m["token"] for m in lines], finished), daemon=True).start()
-            settled = [work(message) for message in lines]
+            settled += [work(message) for message in lines]
             finished.set()
     except KeyboardInterrupt:
         break
