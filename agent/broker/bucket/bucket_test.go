@@ -251,3 +251,23 @@ func TestBucketWriteWhileOpening(t *testing.T) {
 	case <-time.After(0):
 	}
 }
+
+// A server that was restarted has forgotten the watch. It is opened again as soon as the agent hears of the connection: by itself
+// it would notice only when it has heard nothing for long.
+func TestBucketIsWatchedAtOnceAfterARestart(t *testing.T) {
+	h := newHost(t)
+	r, other := h.rig(), h.rig()
+	for range 2 { // the second time within the pause after the first
+		h.stop()
+		h.start()
+		r.reconnected()
+		other.reconnected()
+		began := time.Now()
+		value := fmt.Sprint(began.UnixNano())
+		until(t, "another agent's write succeeds", func() bool { return other.put("x", value).err == nil })
+		until(t, "it is seen", func() bool { return r.get("x") == value })
+		if took := time.Since(began); took > 4*time.Second {
+			t.Errorf("it was seen only after %v", took)
+		}
+	}
+}

@@ -24,9 +24,10 @@ const patience = 20 * time.Second
 
 // host is a server that can be stopped, and started again on its port with its store.
 type host struct {
-	t   *testing.T
-	cfg config.Embedded
-	s   *embedded.Server
+	t     *testing.T
+	cfg   config.Embedded
+	s     *embedded.Server
+	lines []*wire.Wire // that must notice a stop
 }
 
 func newHost(t *testing.T) *host {
@@ -52,7 +53,12 @@ func (h *host) start() {
 	h.s = s
 }
 
-func (h *host) stop() { h.s.Stop() }
+func (h *host) stop() {
+	h.s.Stop()
+	for _, w := range h.lines { // else "connected" may still speak of the time before
+		until(h.t, "the agents have noticed", func() bool { return !w.Connected() })
+	}
+}
 
 // rig is one agent's side of the bucket.
 type rig struct {
@@ -76,6 +82,7 @@ func (h *host) rig() *rig {
 	if r.wire, err = wire.New(nc, func(rights.Direction, string) rights.Permission { return rights.Permission{} }); err != nil {
 		h.t.Fatal(err)
 	}
+	h.lines = append(h.lines, r.wire)
 	r.Bucket = New(r.wire, "fairlead", hclog.NewNullLogger())
 	close(ready)
 	h.t.Cleanup(func() {
