@@ -5,9 +5,7 @@ import (
 	"errors"
 	"io"
 	"os"
-	"os/signal"
 	"strings"
-	"syscall"
 
 	"github.com/spf13/cobra"
 )
@@ -29,12 +27,6 @@ type app struct {
 
 func newApp() *app {
 	return &app{in: os.Stdin, out: os.Stdout, errs: os.Stderr, lookup: os.LookupEnv, subscribe: subscribe, agents: realAgents{}}
-}
-
-func subscribe() (<-chan os.Signal, func()) {
-	signals := make(chan os.Signal, 4)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-	return signals, func() { signal.Stop(signals) }
 }
 
 // run runs the command in args and returns its exit code.

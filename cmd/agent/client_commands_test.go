@@ -263,6 +263,12 @@ func TestWorkAndSignals(t *testing.T) {
 	waitFor(t, "the command", func() bool { return strings.Contains(s.out.String(), "started") })
 	s.signals <- syscall.SIGHUP // of no meaning here
 	s.signals <- syscall.SIGTERM
+	s.signals <- syscall.SIGTERM // an echo, as timeout(1) makes it, is no second request
+	select {
+	case got := <-code:
+		t.Fatalf("it ended with exit code %d, and did not wait for the command", got)
+	case <-time.After(2 * echo): // a request comes later than an echo
+	}
 	s.signals <- syscall.SIGTERM
 	if got := <-code; got != exitFailure {
 		t.Errorf("exit code %d", got)

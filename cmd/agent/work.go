@@ -81,10 +81,11 @@ func (a *app) work(ctx context.Context, o worker.Options) error {
 	watching := make(chan struct{})
 	go func() {
 		defer close(watching)
+		var again echoes
 		for {
 			select {
 			case s := <-signals:
-				if s == syscall.SIGHUP {
+				if s == syscall.SIGHUP || again.is(time.Now()) {
 					continue
 				}
 				if pulling.Err() != nil {
