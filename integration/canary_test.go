@@ -103,7 +103,7 @@ func (w *watched) agent(server *natsServer, address, signIn, password string, ma
 	}
 	a := newAgent(t, dir, filepath.Join(dir, "agent.sock"))
 	probes := fmt.Sprintf("127.0.0.1:%d", freePort(t))
-	text := fmt.Sprintf("nats: {url: \"%s\"%s}\nlisten: {socket: %s, probes_http: \"%s\", dashboard_http: \"\"}\nlog: {level: trace, format: text}\nqueues: [{name: jobs, fair_share: true, single_active_consumer: true}]\ncapsules: [{name: work, queues: [jobs]}]\n",
+	text := fmt.Sprintf("agent: {drain_timeout: 1s}\nnats: {url: \"%s\"%s}\nlisten: {socket: %s, probes_http: \"%s\", dashboard_http: \"\"}\nlog: {level: trace, format: text}\nqueues: [{name: jobs, fair_share: true, single_active_consumer: true}]\ncapsules: [{name: work, queues: [jobs]}]\n",
 		address, signIn, a.socket, probes)
 	for path, content := range map[string]string{file: text, secretFile: w.secret + "\n"} {
 		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
