@@ -246,7 +246,7 @@ func (c *Client) erase(stream string, seq uint64, try int, done func(Finish)) {
 		case err != nil:
 			done(FinishUnknown)
 		default:
-			done(c.deleted(answer))
+			done(c.readDeleted(answer))
 		}
 	})
 }

@@ -189,7 +189,7 @@ func (d *deletion) Done(answer *nats.Msg, err error) {
 
 var successMark = []byte(`"success":true`)
 
-// deleted reads and counts JetStream's answer to the delete that finishes a message.
+// deleted reads and counts JetStream's answer to the delete of a message of a queue.
 func (c *Client) deleted(answer *nats.Msg) Finish {
 	f := c.readDeleted(answer)
 	switch f {

@@ -13,7 +13,7 @@ type Metrics struct {
 	EmptyPulls     QueueCounts   // answered with nothing
 	LanesMade      atomic.Uint64 // lane consumers created, or found
 	LanesLost      atomic.Uint64 // lane consumers that had to be made again
-	Deletes        atomic.Uint64 // messages finished
+	Deletes        atomic.Uint64 // messages deleted from their queues
 	DeletesUnknown atomic.Uint64 // finishes without an answer
 	Returned       atomic.Uint64 // messages given back
 	HeldBack       atomic.Uint64 // messages that arrived before their not-before time, and went back

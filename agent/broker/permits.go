@@ -148,7 +148,7 @@ func (p *Permits) release(a permit.Action) {
 		m = p.purge(p.subject(a.Key, a.Number, p.holder), 0)
 	}
 	p.c.wire.Deletes.Do(m, func(answer *nats.Msg, err error) {
-		gone := err == nil && (p.c.deleted(answer) != FinishUnknown || strings.Contains(string(answer.Data), `"success":true`))
+		gone := err == nil && (p.c.readDeleted(answer) != FinishUnknown || strings.Contains(string(answer.Data), `"success":true`))
 		if gone {
 			token, _ := names.EncodeKey(a.Key)
 			_ = p.c.wire.NC.Publish(p.free+"."+token, nil)

@@ -165,6 +165,9 @@ func TestPermitsAreShared(t *testing.T) {
 		two.giveUp(append(second.Permits, third.Permits...)...)
 	}
 	until(t, "no record is left", func() bool { return r.records() == 0 })
+	if n := r.metrics.Deletes.Load(); n != 0 {
+		t.Errorf("%d permits are counted as messages that were deleted", n)
+	}
 }
 
 // Permits outlive the server's process; those of a holder that falls silent are removed after the wait, not sooner.

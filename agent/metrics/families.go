@@ -87,7 +87,7 @@ var (
 	returned        = counter("fairlead_returned_total", "Messages given back to their lanes.")
 	returnFailures  = counter("fairlead_return_failures_total", "Messages whose return JetStream did not confirm; it redelivers them by itself.")
 	heldBack        = counter("fairlead_held_back_total", "Messages that arrived before their backoff or delay was over, and went back.")
-	finishes        = counter("fairlead_finished_total", "Messages deleted because they were done.")
+	finishes        = counter("fairlead_finished_total", "Messages deleted from their queues: done, given up, expired, evicted or purged.")
 	finishesUnknown = counter("fairlead_finishes_unknown_total", "Deletes that JetStream did not answer.")
 	lanePulls       = counter("fairlead_lane_pulls_total", "Questions to lanes.", "queue")
 	emptyPulls      = counter("fairlead_empty_lane_pulls_total", "Questions to lanes that brought nothing.", "queue")
