@@ -22,6 +22,7 @@ func connectOnce(ctx context.Context, cfg *config.Config, log hclog.Logger) (*br
 	if log == nil {
 		log = hclog.NewNullLogger()
 	}
+	began := time.Now()
 	reach, cancel := context.WithTimeout(ctx, reachLimit)
 	defer cancel()
 	client, err := broker.Connect(reach, broker.Options{NATS: cfg.NATS, Bucket: cfg.Coordination.Bucket, Agent: cfg.Agent.ID, Queues: cfg.Queues, Logger: log})
@@ -31,7 +32,7 @@ func connectOnce(ctx context.Context, cfg *config.Config, log hclog.Logger) (*br
 	if !client.Connected() {
 		reason := client.Connection().LastError
 		client.Close()
-		return nil, fmt.Errorf("%w: no connection within %v (%s); is the server at %s running, and may this identity sign in?", ErrBroker, reachLimit, reason, strings.Join(cfg.NATS.Redacted(), ", "))
+		return nil, fmt.Errorf("%w: no connection within %v (%s); is the server at %s running, and may this identity sign in?", ErrBroker, time.Since(began).Round(100*time.Millisecond), reason, strings.Join(cfg.NATS.Redacted(), ", "))
 	}
 	return client, nil
 }

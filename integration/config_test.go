@@ -133,7 +133,7 @@ func TestValidate(t *testing.T) {
 		}
 	}
 	server.kill()
-	if _, stderr, code := command(t, nil, "validate", "--config", file, "--connect"); code != 69 || stderr == "" {
+	if _, stderr, code := command(t, nil, "validate", "--config", file, "--connect", "--timeout", "1s"); code != 69 || !strings.Contains(stderr, "no connection within 1") {
 		t.Errorf("validate --connect without a server: exit code %d: %s", code, stderr)
 	}
 }
