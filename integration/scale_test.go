@@ -70,7 +70,7 @@ func residentMiB(t *testing.T, a *agent) int {
 
 // cost is what deliveries cost.
 type cost struct {
-	best          float64       // a second, in the best round
+	rates         []float64     // a second, by round
 	agent, server time.Duration // of the processor, in all
 }
 
@@ -78,7 +78,7 @@ type cost struct {
 func (c *cost) measure(a *agent, server *natsServer, n int) {
 	a.t.Helper()
 	agent, broker := cpu(a.t, a.process), cpu(a.t, server.process)
-	c.best = max(c.best, rate(a, n))
+	c.rates = append(c.rates, rate(a, n))
 	c.agent += cpu(a.t, a.process) - agent
 	c.server += cpu(a.t, server.process) - broker
 }
@@ -162,11 +162,14 @@ func TestAMillionWaiting(t *testing.T) {
 		withMany.measure(deep, server, taken)
 		server.flood(taken, subject("jobs"), x) // it stays as deep as it was
 	}
-	// Whatever else the machine does makes single rounds slow: the best ones are compared, and what the processor was used for.
-	verdict(t, "S8", withMany.best > withFew.best*7/10, "%.0f deliveries a second with a million waiting, %.0f with 10,000", withMany.best, withFew.best)
+	var ratios []float64 // of rounds side by side: whatever else the machine does slows both
+	for i := range rounds {
+		ratios = append(ratios, withMany.rates[i]/withFew.rates[i])
+	}
+	verdict(t, "S8", median(ratios) > 0.7, "with a million waiting the rate of deliveries is %.2f of that with 10,000, the median of %.2f", median(ratios), ratios)
 	verdict(t, "S8", withMany.agent < withFew.agent*13/10, "for %d deliveries the agent needs %v with a million waiting, %v with 10,000; the server %v and %v",
 		rounds*taken, withMany.agent, withFew.agent, withMany.server, withFew.server)
-	verdict(t, "S8", slices.Min(first) < time.Second, "the first of a million comes %v after the start of the agent", first)
+	verdict(t, "S8", slices.Max(first) < time.Second, "the first of a million comes %v after the start of the agent", first)
 	a, b := residentMiB(t, shallow), residentMiB(t, deep)
 	verdict(t, "S8", b <= a+20, "%d MiB with a million waiting, %d MiB with 10,000", b, a)
 	equal(t, "waiting", deep.queue("deep").Waiting, many-3-rounds*taken)
