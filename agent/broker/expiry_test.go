@@ -111,11 +111,12 @@ func TestARetryExpires(t *testing.T) {
 // What backs off for longer than it lives is removed as soon as a lane gives it out, and does not wait for its time.
 func TestARetryThatNeverComesExpires(t *testing.T) {
 	r := newRig(t, nil)
-	r.expiring(100*time.Millisecond, "x")
+	r.expiring(2*time.Second, "x") // long enough to be taken on a slow machine
 	a := r.asker()
 	lane := a.at(0, "a")
-	r.giveBack(a.take(lane, 1)[0], Return{Counts: AnAttempt, NotBefore: time.Now().Add(time.Hour)})
-	time.Sleep(100 * time.Millisecond)
+	m := a.take(lane, 1)[0]
+	r.giveBack(m, Return{Counts: AnAttempt, NotBefore: time.Now().Add(time.Hour)})
+	until(t, "it has expired", func() bool { return m.Expired(time.Now()) })
 	if err := r.wire.JS.DeleteConsumer(within(t), lane.stream, lane.name); err != nil { // the next one forgets the delay
 		t.Fatal(err)
 	}
@@ -126,11 +127,11 @@ func TestARetryThatNeverComesExpires(t *testing.T) {
 // What was given up before its time was over is among the dead letters, and has not expired.
 func TestWhatWasGivenUpDoesNotExpire(t *testing.T) {
 	r := newDeadRig(t, nil)
-	r.expiring(200*time.Millisecond, "x")
+	r.expiring(2*time.Second, "x") // long enough to be taken on a slow machine
 	a := r.asker()
 	lane := a.at(0, "a")
 	m := a.take(lane, 1)[0]
-	time.Sleep(200 * time.Millisecond) // while its app had it
+	until(t, "it has expired while its app had it", func() bool { return m.Expired(time.Now()) })
 	r.giveBack(m, Return{Counts: AnAttempt, Reason: "boom", Dead: DeadRejected})
 	until(t, "it is gone", func() bool { a.ask(lane, 1); return r.stored() == 0 })
 	until(t, "it is among the dead letters", func() bool { return len(r.dead()) == 1 })
@@ -238,14 +239,16 @@ func TestADelayedMessageExpires(t *testing.T) {
 // One that expires under a definition that does not have its level any more is counted at the lowest.
 func TestADelayedMessageExpiresAtALevelThatIsGone(t *testing.T) {
 	r := newRig(t, nil)
+	const ttl = 150 * time.Millisecond
 	for level := -1; level < 3; level++ {
-		r.delayed(100*time.Millisecond, Publication{Level: level, Key: "a", TTL: 150 * time.Millisecond})
+		r.delayed(100*time.Millisecond, Publication{Level: level, Key: "a", TTL: ttl})
 	}
+	published := time.Now()
 	q := r.q
 	q.Levels, q.DefaultPriority = 2, 0
 	r.define(q)
 	r.due(4)
-	time.Sleep(60 * time.Millisecond) // all have expired
+	until(t, "all have expired", func() bool { return time.Since(published) > ttl })
 	r.mover()
 	until(t, "they are counted as they would have been served", func() bool {
 		return r.metrics.Expired.Load("orders", "0") == 2 && r.metrics.Expired.Load("orders", "1") == 2

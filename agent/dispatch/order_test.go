@@ -281,18 +281,23 @@ func TestTopLevelDoesNotSlowADeepLowerLevel(t *testing.T) {
 	}
 }
 
+// aHundredBelow is an agent with a hundred messages of the lowest level, and lanes that say "nothing" only when told to.
+func aHundredBelow(t *testing.T, seed uint64) (*world, *simAgent) {
+	w := newWorld(t, seed)
+	w.faults.wrongEmpty = 0
+	for range 100 {
+		w.publish("q", 2, "", 0)
+	}
+	w.events = nil
+	return w, w.agent(100, def("q", 3, 0, false, nil))
+}
+
 // JetStream can say "nothing" for a moment after it stored a message. The urgent one is the next delivery all the same, at
 // every pull size and however long the moment is.
 func TestAWrongEmptyAnswerLetsNobodyOvertake(t *testing.T) {
 	for _, pull := range []int{1, 8} {
 		for seed := range uint64(50) {
-			w := newWorld(t, seed)
-			w.faults.wrongEmpty = 0
-			for range 100 {
-				w.publish("q", 2, "", 0)
-			}
-			w.events = nil
-			a := w.agent(100, def("q", 3, 0, false, nil))
+			w, a := aHundredBelow(t, seed)
 			a.worker(pull, 0, 0)
 			w.run(long, func() bool { return len(w.taken) >= 16 })
 			urgent := w.publish("q", 0, "", 0)
@@ -314,13 +319,7 @@ func TestAWrongEmptyAnswerLetsNobodyOvertake(t *testing.T) {
 func TestWhatIsGoneHoldsNobodyUp(t *testing.T) {
 	for _, rivals := range []int{0, 1} {
 		for seed := range uint64(50) {
-			w := newWorld(t, seed)
-			w.faults.wrongEmpty = 0
-			for range 100 {
-				w.publish("q", 2, "", 0)
-			}
-			w.events = nil
-			a := w.agent(100, def("q", 3, 0, false, nil))
+			w, a := aHundredBelow(t, seed)
 			a.core.setRivals(map[string]Rivals{"q": {All: rivals}})
 			a.worker(1, 0, 0)
 			w.run(long, func() bool { return len(w.taken) >= 16 })
