@@ -365,15 +365,15 @@ func TestATooLargeMessageHoldsUpNobody(t *testing.T) {
 	if _, err := r.wire.JS.UpdateStream(within(t), cfg); err != nil {
 		t.Fatal(err)
 	}
-	r.delayed(time.Millisecond, Publication{Data: make([]byte, 2000)})
+	r.delayed(500*time.Millisecond, Publication{Data: make([]byte, 2000)})
 	r.due(1)
 	defer r.mover()()
 	begin := time.Now()
 	for i := range 12 { // one by one: after each failure of the mover its wait would double
-		r.delayed(time.Millisecond, Publication{Data: []byte("small")})
+		r.delayed(500*time.Millisecond, Publication{Data: []byte("small")})
 		until(t, "it is moved", func() bool { return r.stored() == uint64(i+1) })
 	}
-	if took := time.Since(begin); took > 15*time.Second {
+	if took := time.Since(begin); took > 20*time.Second {
 		t.Errorf("the others were moved in %v", took)
 	}
 	if n := r.leftDelayed(); n != 1 {
