@@ -102,6 +102,10 @@ func (g *ring) run() {
 	for {
 		if batch := g.pop(g.burst); batch != nil {
 			g.takeTurn()
+			if g.ctx.Err() != nil { // while it waited for its turn: of these nothing was sent
+				g.putBack(batch)
+				continue
+			}
 			g.serve(batch)
 			idle.Reset(ringLinger)
 			continue
@@ -134,6 +138,13 @@ func (g *ring) pop(most int) []newcomer {
 	batch := slices.Clone(g.waiting[:most])
 	g.waiting = slices.Delete(g.waiting, 0, most)
 	return batch
+}
+
+// putBack makes newcomers the first that wait.
+func (g *ring) putBack(batch []newcomer) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.waiting = append(slices.Clone(batch), g.waiting...)
 }
 
 // rest ends the goroutine unless there is more to do.
@@ -186,9 +197,7 @@ func (g *ring) serve(batch []newcomer) {
 		return
 	}
 	g.burst = 1
-	g.mu.Lock()
-	g.waiting = append(slices.Clone(refused[1:]), g.waiting...)
-	g.mu.Unlock()
+	g.putBack(refused[1:])
 	ack, err := g.insist(refused[0])
 	g.settle(refused[0], ack, err)
 }
@@ -221,6 +230,9 @@ func (g *ring) insist(n newcomer) (ack wire.PubAck, err error) {
 	failures := 0
 	var refusal error
 	for try := range ringTries {
+		if g.ctx.Err() != nil {
+			return ack, ErrClosed // it is not stored: it was refused just before
+		}
 		// A duplicate is told before anybody has to go.
 		if ack, err = g.c.storeAndWait(g.ctx, n.msg); !errors.Is(err, ErrQueueFull) {
 			return ack, err

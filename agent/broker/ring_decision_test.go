@@ -109,16 +109,23 @@ func TestRingIsClosed(t *testing.T) {
 	r := newRig(t, ringOf(1))
 	r.fill(1)
 	r.put(turnPrefix+"orders", "dead") // so that nothing is decided for a second
-	told := make(chan error, 2)
+	told := make(chan error, 3)
+	g := r.rings.of("orders")
 	publish := func() {
 		n := r.newcomer(1, Publication{Key: "a"})
 		n.done = func(_ wire.PubAck, err error) { told <- err }
-		r.rings.of("orders").enqueue(n)
+		g.enqueue(n)
 	}
+	publish()
+	until(t, "the ring waits for its turn", func() bool {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		return len(g.waiting) == 0
+	})
 	publish()
 	r.rings.close()
 	publish()
-	for range 2 {
+	for range 3 {
 		if err := wait(t, told, "the outcome"); !errors.Is(err, ErrClosed) {
 			t.Errorf("told %v, want ErrClosed", err)
 		}
