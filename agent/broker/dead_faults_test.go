@@ -10,6 +10,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/fairlead/fairlead/agent/broker/wire"
 	"github.com/fairlead/fairlead/config"
 )
 
@@ -313,7 +314,9 @@ func TestAnEvictionWithoutAnAnswer(t *testing.T) {
 // Nobody says whether a dead letter was stored: while that is tried again, JetStream hears of the message and does not give
 // it to somebody else; then the outcome is unknown, and burying again settles it.
 func TestABurialWithoutAnAnswer(t *testing.T) {
-	r := newDeadRig(t, nil)
+	t.Parallel() // it waits for seconds
+	// Three times as long a wait are the tries, and the agent may stand still for a moment between two words of it.
+	r := newDeadRig(t, func(q *config.Queue) { q.AckWait = wire.AnswerWait })
 	other := r.another().asker()
 	if err := r.wire.JS.DeleteStream(within(t), "FL_DEAD_orders"); err != nil {
 		t.Fatal(err)

@@ -267,35 +267,57 @@ func TestListAndPurge(t *testing.T) {
 	}
 }
 
+// none wants that there is nothing, and no error.
+func none[N int | uint64](n N, err error) error {
+	if err == nil && n != 0 {
+		err = fmt.Errorf("there are %d", n)
+	}
+	return err
+}
+
 // A queue whose dead-letter stream is not there has no dead letters, which is no error.
 func TestNoDeadLetterStream(t *testing.T) {
 	r := newRig(t, nil)
-	began := time.Now()
-	if list := r.dead(); len(list) != 0 {
-		t.Error(list)
-	}
-	if n, err := r.DeadCount(within(t), "orders"); n != 0 || err != nil {
-		t.Error(n, err)
-	}
-	if _, err := r.DeadLetter(within(t), "orders", 1); !errors.Is(err, ErrNoDeadLetter) {
-		t.Error(err)
-	}
-	if d, _, err := r.NextDeadLetter(within(t), "orders", 0); d != nil || err != nil {
-		t.Error(d, err)
-	}
-	if n, err := r.PurgeDeadLetters(within(t), "orders"); n != 0 || err != nil {
-		t.Error(n, err)
-	}
-	if took := time.Since(began); took > time.Second {
-		t.Errorf("took %v", took)
+	for what, ask := range map[string]func() error{
+		"list":  func() error { list, err := r.DeadLetters(within(t), "orders", deadMost); return none(len(list), err) },
+		"count": func() error { n, err := r.DeadCount(within(t), "orders"); return none(n, err) },
+		"one": func() error {
+			if _, err := r.DeadLetter(within(t), "orders", 1); !errors.Is(err, ErrNoDeadLetter) {
+				return fmt.Errorf("%w, want ErrNoDeadLetter", err)
+			}
+			return nil
+		},
+		"next": func() error {
+			d, _, err := r.NextDeadLetter(within(t), "orders", 0)
+			if d != nil {
+				return none(1, err)
+			}
+			return err
+		},
+		"purge": func() error { n, err := r.PurgeDeadLetters(within(t), "orders"); return none(n, err) },
+	} {
+		// Nothing is waited for: the quickest of three, because the machine may stand still during one.
+		quickest := time.Hour
+		for range 3 {
+			began := time.Now()
+			if err := ask(); err != nil {
+				t.Errorf("%s: %v", what, err)
+			}
+			quickest = min(quickest, time.Since(began))
+		}
+		if quickest > time.Second {
+			t.Errorf("%s takes %v", what, quickest)
+		}
 	}
 }
 
 // What a retry puts back is a new message: it does not expire as the old one did, and is none of the delayed.
 func TestARetryIsANewMessage(t *testing.T) {
+	t.Parallel() // it waits for seconds
 	r := newDeadRig(t, nil)
 	a := r.asker()
-	seq := r.raw("p0.a", "x", headerExpires, time.Now().Add(300*time.Millisecond).Format(time.RFC3339Nano),
+	// It lives long enough to be taken on a slow machine.
+	seq := r.raw("p0.a", "x", headerExpires, time.Now().Add(2*time.Second).Format(time.RFC3339Nano),
 		headerDelayed, names.NewHandle(time.Now()), "Fairlead-Weight", "3", "x-up", "1")
 	m := a.take(a.at(0, "a"), 1)[0]
 	if f, err := r.bury(m, Burial{DeadRejected, 1, ""}); f != Finished || err != nil {

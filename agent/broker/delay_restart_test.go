@@ -12,14 +12,18 @@ import (
 func TestDelaysSurviveAServerRestart(t *testing.T) {
 	for _, storage := range []string{"none", "s2"} {
 		t.Run(storage, func(t *testing.T) {
+			t.Parallel() // it waits most of the time
 			s := newOutside(t)
 			r := s.rig(func(q *config.Queue) { arrivalOrder(q); q.Storage.Compression = storage })
 			r.delayed(100*time.Millisecond, Publication{Level: 0, Data: []byte("due")})
 			r.due(1)
-			r.delayed(500*time.Millisecond, Publication{Level: 0, Data: []byte("away")})
-			later := time.Now().Add(3 * time.Second)
-			r.delayed(3*time.Second, Publication{Level: 0, Data: []byte("later")})
-			cancelled := r.delayed(3*time.Second, Publication{Level: 0, Data: []byte("cancelled")})
+			// Far enough apart for the server to be stopped before the first, and to be back well before the others.
+			const second, third = 2500 * time.Millisecond, 6 * time.Second
+			away := time.Now().Add(second)
+			later := time.Now().Add(third)
+			r.delayed(second, Publication{Level: 0, Data: []byte("away")})
+			r.delayed(third, Publication{Level: 0, Data: []byte("later")})
+			cancelled := r.delayed(third, Publication{Level: 0, Data: []byte("cancelled")})
 			r.mover()
 			a := r.asker()
 			if got := payloads(a.take(a.at(0, ""), 1)); got != "due " {
@@ -29,7 +33,7 @@ func TestDelaysSurviveAServerRestart(t *testing.T) {
 			// mover's time for it is over: that takes longer than this test.
 			until(t, "the original of the first is gone", func() bool { return r.leftDelayed() == 3 })
 			s.stop()
-			time.Sleep(600 * time.Millisecond)
+			time.Sleep(time.Until(away) + 100*time.Millisecond) // that is what is tested: it runs out meanwhile
 			s.start()
 			r.reconnected()
 			if err := r.CancelDelayed(within(t), r.q.Name, cancelled); err != nil {
@@ -38,7 +42,7 @@ func TestDelaysSurviveAServerRestart(t *testing.T) {
 			until(t, "both have come", func() bool { return r.stored() == 3 })
 			if early := time.Until(later); early > 0 {
 				t.Errorf("the last one came %v early", early)
-			} else if early < -3*time.Second {
+			} else if early < -overdueAfter/2 {
 				t.Errorf("the last one came %v late", -early)
 			}
 			until(t, "nothing is left", func() bool { return r.leftDelayed() == 0 })

@@ -73,12 +73,13 @@ func TestExpiryIsExact(t *testing.T) {
 
 // Work that is running when its time is over is not removed: it is settled as always. JetStream would remove it a day later.
 func TestRunningWorkDoesNotExpire(t *testing.T) {
+	t.Parallel() // it waits for seconds
 	r := newRig(t, func(q *config.Queue) { q.AckWait = time.Second })
-	r.expiring(300*time.Millisecond, "x")
+	r.expiring(2*time.Second, "x") // long enough to be taken on a slow machine
 	a := r.asker()
 	m := a.take(a.at(0, "a"), 1)[0]
-	for range 6 { // past its time, and past what JetStream would have rounded it to
-		time.Sleep(400 * time.Millisecond)
+	for time.Since(m.Expires) < 1500*time.Millisecond { // past its time, and past what JetStream would have rounded it to
+		time.Sleep(200 * time.Millisecond)
 		r.Extend(m)
 	}
 	if r.stored() != 1 {
@@ -93,11 +94,12 @@ func TestRunningWorkDoesNotExpire(t *testing.T) {
 }
 
 func TestARetryExpires(t *testing.T) {
+	t.Parallel() // it waits for seconds
 	r := newRig(t, nil)
-	r.expiring(300*time.Millisecond, "x")
+	r.expiring(2*time.Second, "x") // long enough to be taken on a slow machine
 	a := r.asker()
 	m := a.take(a.at(0, "a"), 1)[0]
-	r.giveBack(m, Return{Counts: AnAttempt, NotBefore: time.Now().Add(400 * time.Millisecond)})
+	r.giveBack(m, Return{Counts: AnAttempt, NotBefore: m.Expires.Add(100 * time.Millisecond)})
 	until(t, "it is removed", func() bool {
 		if answer := a.ask(a.at(0, "a"), 1); len(answer.Messages) > 0 {
 			t.Fatal("it was delivered")
@@ -110,6 +112,7 @@ func TestARetryExpires(t *testing.T) {
 
 // What backs off for longer than it lives is removed as soon as a lane gives it out, and does not wait for its time.
 func TestARetryThatNeverComesExpires(t *testing.T) {
+	t.Parallel() // it waits for seconds
 	r := newRig(t, nil)
 	r.expiring(2*time.Second, "x") // long enough to be taken on a slow machine
 	a := r.asker()
@@ -126,6 +129,7 @@ func TestARetryThatNeverComesExpires(t *testing.T) {
 
 // What was given up before its time was over is among the dead letters, and has not expired.
 func TestWhatWasGivenUpDoesNotExpire(t *testing.T) {
+	t.Parallel() // it waits for seconds
 	r := newDeadRig(t, nil)
 	r.expiring(2*time.Second, "x") // long enough to be taken on a slow machine
 	a := r.asker()
@@ -225,9 +229,11 @@ func TestTheBackstopOfADelayedMessage(t *testing.T) {
 // A delayed message that has expired when it falls due, because it waited for room, never enters the queue.
 func TestADelayedMessageExpires(t *testing.T) {
 	r := newRig(t, nil)
-	r.delayed(150*time.Millisecond, Publication{Level: 0, Key: "a", TTL: 200 * time.Millisecond})
+	const ttl = 200 * time.Millisecond
+	r.delayed(150*time.Millisecond, Publication{Level: 0, Key: "a", TTL: ttl})
+	published := time.Now()
 	r.due(1)
-	time.Sleep(100 * time.Millisecond)
+	until(t, "it has expired", func() bool { return time.Since(published) > ttl })
 	r.mover()
 	until(t, "it is gone", func() bool { return r.leftDelayed() == 0 })
 	until(t, "it is counted", func() bool { return r.metrics.Expired.Load("orders", "0") == 1 })

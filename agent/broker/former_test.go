@@ -49,17 +49,45 @@ func TestFormerLanesThatAreStillWorkedOn(t *testing.T) {
 	r.finished(a.take(lane, 1)[0])
 	next := r.q
 	next.Levels = 5
-	waited := make(chan error, 1)
-	go func() { waited <- r.AwaitFormerLanes(within(t), next) }()
-	for begin := time.Now(); time.Since(begin) < 10*formerPause; {
-		r.finished(a.take(lane, 1)[0])
+	// A machine that stands still stops the work too. Then the wait may end, and the next one is tried.
+	for end := time.Now().Add(patience); ; {
+		waited := make(chan error, 1)
+		go func() { waited <- r.AwaitFormerLanes(within(t), next) }()
+		pause, ended := a.workedOn(lane, 10*formerPause, waited)
+		if !ended {
+			if err := wait(t, waited, "the end of the work on the lane"); err != nil {
+				t.Error(err)
+			}
+			return
+		}
+		if pause < formerPause {
+			t.Fatalf("the wait has ended while the lane was worked on, with pauses of at most %v", pause)
+		}
+		if time.Now().After(end) {
+			t.Fatal("this machine is too slow to work on a lane without pauses")
+		}
+	}
+}
+
+// workedOn takes and finishes what a lane has, one by one, for some time or until somebody has waited long enough. It returns
+// for how long, at most, the lane can have given out nothing.
+func (a *asker) workedOn(lane *Lane, length time.Duration, waited <-chan error) (pause time.Duration, ended bool) {
+	a.r.t.Helper()
+	begin := time.Now()
+	for asked := begin; time.Since(begin) < length; {
+		before := asked // the last one was given out after this, and the next one before it is here
+		asked = time.Now()
+		m := a.take(lane, 1)[0]
+		pause = max(pause, time.Since(before))
+		a.r.finished(m)
 		select {
 		case err := <-waited:
-			t.Fatalf("the wait has ended while the lane was worked on: %v", err)
+			if err != nil {
+				a.r.t.Error(err)
+			}
+			return max(pause, time.Since(asked)), true
 		default:
 		}
 	}
-	if err := wait(t, waited, "the end of the work on the lane"); err != nil {
-		t.Error(err)
-	}
+	return pause, false
 }

@@ -33,8 +33,9 @@ func smallStore(t *testing.T, most int64) *rig {
 
 // A delayed message that falls due while the store is full comes when there is room again, although JetStream tries only once.
 func TestADelayedMessageThatFellDueInAFullStore(t *testing.T) {
+	t.Parallel() // it waits for seconds
 	r := smallStore(t, 1<<20)
-	handle := r.delayed(time.Second, Publication{Level: 0, Key: "a", Weight: 2500, Data: []byte("late"), Headers: map[string]string{"x-a": "1"}})
+	handle := r.delayed(3*time.Second, Publication{Level: 0, Key: "a", Weight: 2500, Data: []byte("late"), Headers: map[string]string{"x-a": "1"}})
 	ballast, err := r.wire.JS.CreateStream(within(t), jetstream.StreamConfig{Name: "BALLAST", Subjects: []string{"ballast"}})
 	if err != nil {
 		t.Fatal(err)
@@ -45,6 +46,9 @@ func TestADelayedMessageThatFellDueInAFullStore(t *testing.T) {
 	}
 	until(t, "the store is full", full)
 	at, _ := names.ParseHandle(handle)
+	if !time.Now().Before(at) {
+		t.Fatal("the store was not full in time: nothing is tried")
+	}
 	time.Sleep(time.Until(at) + time.Second) // until JetStream has tried
 	m := &mover{c: r.Client, queue: r.q.Name, log: r.seldom}
 	if n, err := m.bringOverdue(within(t), 0); n != 0 || !errors.Is(err, ErrStoreFull) || !errors.Is(err, ErrUnavailable) {

@@ -69,7 +69,11 @@ func (c *Client) levelAt(ctx context.Context, q config.Queue, r Receipt) int {
 // PublishAsync is Publish without waiting, and without looking up the level of a duplicate: messages are sent in the order
 // of the calls, and stored in it unless one has to be repeated. p's data must not change before done was called, which happens once, from any goroutine; it must not block.
 func (c *Client) PublishAsync(q config.Queue, p Publication, done func(Receipt, error)) {
-	now := time.Now()
+	c.publishAt(time.Now(), q, p, done)
+}
+
+// publishAt is PublishAsync at a time: what is to come later than that is delayed.
+func (c *Client) publishAt(now time.Time, q config.Queue, p Publication, done func(Receipt, error)) {
 	m, err := c.message(q, p, now)
 	if err != nil {
 		done(Receipt{}, err)

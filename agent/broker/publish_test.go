@@ -241,7 +241,7 @@ func TestAWriteIsRepeatedInsideTheDedupWindow(t *testing.T) {
 		window time.Duration
 		later  time.Duration // 0 is at once
 		want   int
-	}{{3 * time.Second, 0, 1}, {3 * time.Second, time.Minute, 1}, {5 * time.Second, 0, 2}, {time.Minute, 0, 3}} {
+	}{{3 * time.Second, 0, 1}, {3 * time.Second, time.Minute, 1}, {5900 * time.Millisecond, 0, 2}, {time.Minute, 0, 3}} {
 		t.Run(fmt.Sprint(tt.window, tt.later), func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, func(q *config.Queue) { q.DedupWindow = tt.window })

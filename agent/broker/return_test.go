@@ -40,9 +40,10 @@ func TestReturnAtOnce(t *testing.T) {
 
 // A delay is never cut short: not by this lane, not by one that was made again, not by another agent.
 func TestReturnLater(t *testing.T) {
-	const delay = 400 * time.Millisecond
+	const delay = 2 * time.Second // another agent, and another message, come before that on a slow machine too
 	for _, disturb := range []string{"nothing", "lane made again", "another agent"} {
 		t.Run(disturb, func(t *testing.T) {
+			t.Parallel() // it waits most of the time
 			r := newRig(t, nil)
 			a := r.asker()
 			lane := a.at(0, "a")
@@ -193,7 +194,7 @@ func TestReturnWhileTheServerIsAway(t *testing.T) {
 	}
 	got := a.take(lane, 4)
 	s.stop()
-	at := time.Now().Add(2 * time.Second)
+	at := time.Now().Add(6 * time.Second) // until then all the others come, on a slow machine too
 	for i, m := range got {
 		how := Return{Counts: AnAttempt, Reason: "boom"}
 		if i == 1 {
@@ -272,7 +273,8 @@ func TestReturnWithoutBucket(t *testing.T) {
 
 // A message that its agent keeps extending stays with it beyond the acknowledgement wait; a silent one does not.
 func TestExtend(t *testing.T) {
-	r := newRig(t, func(q *config.Queue) { q.AckWait = 500 * time.Millisecond })
+	t.Parallel() // it waits for seconds
+	r := newRig(t, func(q *config.Queue) { q.AckWait = 2 * time.Second })
 	a := r.asker()
 	lane := a.at(0, "a")
 	r.publish(0, "a", "extended")

@@ -41,6 +41,24 @@ func (s *tenure) lane(key string) *Lane {
 	return s.Lane(s.layout, Address{Class: names.Class(0), Level: 0, Key: key})
 }
 
+// comes waits for the next message of a lane that may have nothing to give before a time.
+func (s *tenure) comes(lane *Lane) (m *Message) {
+	s.r.t.Helper()
+	until(s.r.t, "the message comes when its time has come", func() bool {
+		s.Ask(lane, 1, answerLimit/4)
+		answer := wait(s.r.t, s.answers, "an answer")
+		if answer.Err != nil {
+			s.r.t.Fatal(answer.Err)
+		}
+		if len(answer.Messages) == 0 {
+			return false
+		}
+		m = answer.Messages[0]
+		return true
+	})
+	return m
+}
+
 // consumers lists the lane consumers of the queue.
 func (r *rig) lanes() (names []string) {
 	r.t.Helper()
@@ -93,6 +111,7 @@ func TestNewTenureBeginsWithTheOldestMessage(t *testing.T) {
 
 // A serial lane gives out nothing while one of its messages is out or backing off.
 func TestSerialLaneGivesOutOneAtATime(t *testing.T) {
+	t.Parallel() // it waits for seconds
 	r := newRig(t, singleActive)
 	s := r.tenure(100)
 	lane := s.lane("a")
@@ -104,36 +123,34 @@ func TestSerialLaneGivesOutOneAtATime(t *testing.T) {
 	if a := wait(t, s.answers, "an answer"); len(a.Messages) > 0 || !a.Short || a.Err != nil {
 		t.Errorf("while one is out: %d messages, short %t, %v", len(a.Messages), a.Short, a.Err)
 	}
-	r.giveBack(m, Return{Counts: AnAttempt, NotBefore: time.Now().Add(600 * time.Millisecond)})
+	r.giveBack(m, Return{Counts: AnAttempt, NotBefore: time.Now().Add(2 * time.Second)})
 	s.Ask(lane, 1, 100*time.Millisecond)
 	if a := wait(t, s.answers, "an answer"); len(a.Messages) > 0 || !a.Short {
 		t.Errorf("while one is backing off: %d messages, short %t, %v", len(a.Messages), a.Short, a.Err)
 	}
-	s.Ask(lane, 1, 5*time.Second)
-	if a := wait(t, s.answers, "the message when its time has come"); payloads(a.Messages) != "first " || a.Messages[0].Attempt != 2 {
-		t.Errorf("then %v", payloads(a.Messages))
+	if m := s.comes(lane); string(m.Data) != "first" || m.Attempt != 2 {
+		t.Errorf("then %s with attempt %d", m.Data, m.Attempt)
 	}
 }
 
 // A fresh lane that begins with a message that is backing off says until when.
 func TestFreshSerialLaneTellsUntilWhenItsHeadBacksOff(t *testing.T) {
+	t.Parallel() // it waits for seconds
 	r := newRig(t, singleActive)
 	r.publish(0, "a", "first")
 	r.publish(0, "a", "second")
 	first := r.tenure(100)
-	at := time.Now().Add(700 * time.Millisecond)
+	at := time.Now().Add(3 * time.Second)
 	r.giveBack(first.take(first.lane("a"), 1)[0], Return{Counts: AnAttempt, NotBefore: at})
 	first.over.Store(true)
 	second := r.another().tenure(200)
-	second.Ask(second.lane("a"), 1, 100*time.Millisecond)
+	second.Ask(second.lane("a"), 1, time.Second) // answered at once
 	a := wait(t, second.answers, "an answer")
 	if d := a.HeldUntil.Sub(at); a.Held != 1 || d < 0 || d > 2*time.Millisecond || len(a.Messages) > 0 {
 		t.Fatalf("held %d until %v from the time asked for, %d messages", a.Held, d, len(a.Messages))
 	}
-	second.Ask(second.lane("a"), 1, 5*time.Second)
-	a = wait(t, second.answers, "the message when its time has come")
-	if payloads(a.Messages) != "first " || a.Messages[0].Attempt != 2 {
-		t.Errorf("then %s with attempt %d", payloads(a.Messages), a.Messages[0].Attempt)
+	if m := second.comes(second.lane("a")); string(m.Data) != "first" || m.Attempt != 2 {
+		t.Errorf("then %s with attempt %d", m.Data, m.Attempt)
 	}
 	if early := time.Until(at); early > 0 {
 		t.Errorf("%v too early", early)
