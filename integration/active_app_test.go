@@ -17,7 +17,7 @@ import (
 func TestAnAppOnAnOrderedQueue(t *testing.T) {
 	t.Parallel()
 	server := startNATS(t)
-	a := startAgent(t, ordered(server, "a", "", ""))
+	a := startAgent(t, calm(server, "a", "", ""))
 	a.batch("jobs", notes(6, "m", note{})...)
 	app, other := a.app("main"), a.app("main")
 	first := app.pull(5, patience)
@@ -66,7 +66,7 @@ func TestAnAppOnAnOrderedQueue(t *testing.T) {
 // claimed while the app is there.
 func TestAnAppThatOnlyLooksInOnAnOrderedQueue(t *testing.T) {
 	t.Parallel()
-	a := startAgent(t, ordered(startNATS(t), "a", "", ""))
+	a := startAgent(t, calm(startNATS(t), "a", "", ""))
 	a.batch("jobs", notes(2, "m", note{})...)
 	app := a.app("main")
 	for _, want := range []string{"m0", "m1"} {
@@ -85,7 +85,7 @@ func TestAnAppThatOnlyLooksInOnAnOrderedQueue(t *testing.T) {
 func TestTwoCapsulesOnAnOrderedQueue(t *testing.T) {
 	t.Parallel()
 	server, log := startNATS(t), history.New()
-	s := ordered(server, "a", "", "")
+	s := calm(server, "a", "", "")
 	s.yaml = strings.Replace(s.yaml, "capsules: [", "capsules: [{name: high, queues: [jobs], consumer_priority: 5}, ", 1)
 	a := startAgent(t, s)
 	main, high := a.work(log, busyFor(5*time.Millisecond)), a.work(log, habits{
@@ -106,12 +106,8 @@ func TestTwoCapsulesOnAnOrderedQueue(t *testing.T) {
 	}
 	eventually(t, "it works", patience, func() bool { return at("high") >= 100 })
 	equal(t, "messages that the other had", at("app"), 0)
-	gone := log.Now()
 	high.crash()
-	eventually(t, "the other one works", patience, func() bool { return at("app") > 0 })
-	if took := log.Now() - gone; took > 6*time.Second+time.Second {
-		t.Errorf("the other one had to wait for %v", took)
-	}
+	eventually(t, "the other one works within 6 s, or little more", 7*time.Second, func() bool { return at("app") > 0 })
 	main.leave()
 	found := log.History().Judge(history.Ending{Left: server.left("FL_Q_jobs")})
 	for _, f := range found {
@@ -131,8 +127,8 @@ func TestSingleActiveIsSwitchedOnAndOff(t *testing.T) {
 		s.yaml = strings.Replace(s.yaml, "single_active_consumer: true", fmt.Sprintf("single_active_consumer: true, revision: %d", revision), 1)
 		return s
 	}
-	a := join(t, log, plain(ordered(server, "a", "", ""), 1), busyFor(5*time.Millisecond))
-	b := join(t, log, plain(ordered(server, "b", "", ""), 1), busyFor(5*time.Millisecond))
+	a := join(t, log, plain(calm(server, "a", "", ""), 1), busyFor(5*time.Millisecond))
+	b := join(t, log, plain(calm(server, "b", "", ""), 1), busyFor(5*time.Millisecond))
 	server.store(log, "jobs", "fl.q.jobs.d._", numbered(3000, "m")...)
 	a.came(0)
 	b.came(0)
@@ -140,24 +136,34 @@ func TestSingleActiveIsSwitchedOnAndOff(t *testing.T) {
 	equal(t, "lease in a plain queue", a.place().Lease, "")
 
 	// A third agent brings a file with a higher revision.
-	c := join(t, log, single(ordered(server, "c", "", ""), 2), busyFor(5*time.Millisecond))
-	rolesOf(t, a, b, c)
+	c := join(t, log, single(calm(server, "c", "", ""), 2), busyFor(5*time.Millisecond))
+	holder, _ := rolesOf(t, a, b, c)
 	since := log.Now()
-	time.Sleep(500 * time.Millisecond) // what was in flight before is over
 	later := &history.History{}
-	for _, h := range log.History().Hands {
-		if h.Got > since+300*time.Millisecond {
-			later.Hands = append(later.Hands, h)
+	eventually(t, "the holder works", patience, func() bool {
+		later.Hands = nil
+		before := map[string]bool{} // the first that an agent's app has now may be from before: it holds one at a time
+		for _, h := range log.History().Hands {
+			switch {
+			case h.Got <= since:
+			case before[h.Agent]:
+				later.Hands = append(later.Hands, h)
+			default:
+				before[h.Agent] = true
+			}
 		}
-	}
+		return len(later.Hands) > 50
+	})
+	equal(t, "who works", later.Hands[50].Agent, holder.name)
 	for _, f := range append(later.Fences(), append(later.Overlaps(), later.Order()...)...) {
 		t.Error(f)
 	}
-	d := join(t, log, plain(ordered(server, "d", "", ""), 3), busyFor(5*time.Millisecond))
+	d := join(t, log, plain(calm(server, "d", "", ""), 3), busyFor(5*time.Millisecond))
 	eventually(t, "nobody holds a lease any more", patience, func() bool {
 		return a.place().Lease == "" && b.place().Lease == "" && c.place().Lease == "" && d.place().Lease == ""
 	})
 	since = log.Now()
+	server.store(log, "jobs", "fl.q.jobs.d._", numbered(1000, "n")...) // however few are left
 	for _, m := range []*member{a, b, c, d} {
 		m.came(since)
 	}

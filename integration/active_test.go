@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -23,6 +24,20 @@ coordination: {heartbeat_interval: 200ms, stale_after: 1s, lease_ttl: %v}
 queues: [{name: jobs, single_active_consumer: true, ack_wait: 5s%s}]
 capsules: [{name: main, queues: [jobs], concurrency: 10%s}]
 `, leaseTTL, more, rest)}
+}
+
+// withTTL is s with another time to live of leases.
+func withTTL(s settings, ttl time.Duration) settings {
+	s.yaml = strings.NewReplacer(fmt.Sprintf("lease_ttl: %v", leaseTTL), fmt.Sprintf("lease_ttl: %v", ttl), "ack_wait: 5s", fmt.Sprintf("ack_wait: %v", 2*ttl)).Replace(s.yaml)
+	return s
+}
+
+// calm is ordered for tests in which nobody is to lose a lease, or to be taken for dead, because its process stood still for a
+// moment.
+func calm(server *natsServer, id, more, rest string) settings {
+	s := withTTL(ordered(server, id, more, rest), 10*time.Second)
+	s.yaml = strings.Replace(s.yaml, "stale_after: 1s", "stale_after: 5s", 1)
+	return s
 }
 
 // A member is an agent that can be started again, and the app beside it.
@@ -195,8 +210,8 @@ func stopHolder(t *testing.T, log *history.Log, a, b *member) time.Duration {
 func TestAStoppedHolderIsFollowedAtOnce(t *testing.T) {
 	t.Parallel()
 	server, log := startNATS(t), history.New()
-	a := join(t, log, ordered(server, "a", "", ""), busyFor(2*time.Millisecond))
-	b := join(t, log, ordered(server, "b", "", ""), busyFor(2*time.Millisecond))
+	a := join(t, log, calm(server, "a", "", ""), busyFor(2*time.Millisecond))
+	b := join(t, log, calm(server, "b", "", ""), busyFor(2*time.Millisecond))
 	server.store(log, "jobs", "fl.q.jobs.d._", numbered(10_000, "m")...)
 	var gaps []time.Duration
 	for range 5 {
@@ -220,8 +235,8 @@ func TestAStoppedHolderIsFollowedAtOnce(t *testing.T) {
 func TestAnIdleHolderIsFollowedAtOnce(t *testing.T) {
 	t.Parallel()
 	server, log := startNATS(t), history.New()
-	a := join(t, log, ordered(server, "a", "", ""), habits{})
-	b := join(t, log, ordered(server, "b", "", ""), habits{})
+	a := join(t, log, calm(server, "a", "", ""), habits{})
+	b := join(t, log, calm(server, "b", "", ""), habits{})
 	var gaps []time.Duration
 	for range 5 {
 		holder, others := rolesOf(t, a, b)

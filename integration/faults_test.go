@@ -220,7 +220,7 @@ func TestASlowNetworkThatBreaks(t *testing.T) {
 // An app process is stopped: its delivery's lease ends and the message goes to another app, which is not held up before.
 func TestAStoppedAppsWorkMovesOn(t *testing.T) {
 	t.Parallel()
-	a := startAgent(t, settings{yaml: "queues: [{name: jobs}]\ncapsules: [{name: main, queues: [jobs], concurrency: 10, lease: 2s}]\n"})
+	a := startAgent(t, settings{yaml: "queues: [{name: jobs}]\ncapsules: [{name: main, queues: [jobs], concurrency: 10, lease: 4s}]\n"})
 	a.publish("jobs", "held")
 	work := start(t, "app work", exec.Command(fairlead, "work", "main", "--concurrency", "1", "--", "sleep", "600"), a.env()...)
 	eventually(t, "the message is in flight", patience, func() bool { return a.capsule("main").InFlight == 1 })
@@ -228,7 +228,7 @@ func TestAStoppedAppsWorkMovesOn(t *testing.T) {
 	stopped := time.Now()
 	a.publish("jobs", "other")
 	equal(t, "what another app gets meanwhile", string(a.app("main").take(1, 1)[0].Payload()), "other")
-	if took := time.Since(stopped); took > time.Second {
+	if took := time.Since(stopped); took > 2*time.Second {
 		t.Errorf("another app waited %v", took)
 	}
 	d := a.app("main").pull(1, patience)
@@ -236,7 +236,7 @@ func TestAStoppedAppsWorkMovesOn(t *testing.T) {
 	if len(d) != 1 || string(d[0].Payload()) != "held" || d[0].Attempt != 2 {
 		t.Fatalf("%+v", d)
 	}
-	verdict(t, "S6", took < 4*time.Second, "moved on %v after the stop, with a lease of 2 s", took.Round(time.Millisecond))
+	verdict(t, "S6", took < 6*time.Second, "moved on %v after the stop, with a lease of 4 s", took.Round(time.Millisecond))
 	equal(t, "ack", a.say(d[0], api.Settlement{Result: api.Ack}), api.StatusOK)
 	work.signal(syscall.SIGCONT)
 }
@@ -282,7 +282,7 @@ func TestBackoffsSurviveTheServer(t *testing.T) {
 	a.batch("jobs", notes(20, "m", note{})...)
 	app := a.app("main")
 	said := time.Now()
-	for _, d := range app.pull(20, patience) {
+	for _, d := range app.hold(20) {
 		equal(t, "nack", a.say(d, api.Settlement{Result: api.Nack, Delay: "6s"}), api.StatusOK)
 	}
 	server.kill()

@@ -30,12 +30,12 @@ func TestASessionThatEndsGivesEverythingBack(t *testing.T) {
 	if got := other.pull(1, 0); len(got) > 0 {
 		t.Fatalf("%q came although everything is in flight", data(got))
 	}
-	dropped := time.Now()
+	dropped := ran()
 	injected(t, "app crash", "a session with 1000 in flight")
 	session.close()
 	first := other.pull(1, patience)
-	if took := time.Since(dropped); len(first) != 1 || took > time.Second {
-		t.Errorf("%d messages after %v, want the first within a second", len(first), took)
+	if took := ran() - dropped; len(first) != 1 || took > 3*time.Second { // their leases have a minute
+		t.Errorf("%d messages after %v, want the first at once", len(first), took)
 	}
 	other.ack(first...)
 	again := append(first, other.take(n-1, 100)...)
@@ -57,7 +57,7 @@ func TestTheConnectionMayBeTheSession(t *testing.T) {
 	a.batch("jobs", notes(3, "m", note{})...)
 	holder := a.app("main")
 	holder.query = "&session=connection"
-	equal(t, "held", len(holder.pull(3, patience)), 3)
+	holder.hold(3)
 	other := a.app("main")
 	equal(t, "others get", len(other.pull(3, 0)), 0)
 	holder.client.CloseIdleConnections()
@@ -112,11 +112,11 @@ capsules: [{name: main, queues: [jobs], concurrency: 100}]
 	a := startAgent(t, settings{id: "first", nats: server.url, yaml: yaml})
 	b := startAgent(t, settings{id: "second", nats: server.url, yaml: yaml})
 	a.batch("jobs", notes(20, "m", note{})...)
-	equal(t, "in flight", len(a.app("main").pull(20, patience)), 20)
+	a.app("main").hold(20)
 	a.kill()
-	killed := time.Now()
+	killed := ran()
 	got := b.app("main").take(20, 20)
-	if took := time.Since(killed); took > ackWait+time.Second {
+	if took := ran() - killed; took > ackWait+time.Second {
 		t.Errorf("all 20 were back after %v, want %v", took, ackWait+time.Second)
 	}
 	texts := data(got)
@@ -131,8 +131,9 @@ capsules: [{name: main, queues: [jobs], concurrency: 100}]
 func TestALongJobOutlastsAckWait(t *testing.T) {
 	t.Parallel()
 	server := startNATS(t)
+	// Of three reports in one ack_wait, two can be lost to a moment in which the agent stands still.
 	yaml := `
-queues: [{name: jobs, ack_wait: 1s}]
+queues: [{name: jobs, ack_wait: 3s}]
 capsules: [{name: main, queues: [jobs], concurrency: 100}]
 `
 	a := startAgent(t, settings{id: "first", nats: server.url, yaml: yaml})
@@ -140,7 +141,7 @@ capsules: [{name: main, queues: [jobs], concurrency: 100}]
 	a.publish("jobs", "long")
 	app := a.app("main")
 	job := app.pull(1, patience)
-	if got := b.app("main").pull(1, 4*time.Second); len(got) > 0 {
+	if got := b.app("main").pull(1, 8*time.Second); len(got) > 0 {
 		t.Fatalf("handed out a second time while it runs: %q", data(got))
 	}
 	app.ack(job...)
@@ -153,15 +154,16 @@ func TestALeaseThatEnds(t *testing.T) {
 	a := startAgent(t, settings{yaml: threeLevels})
 	a.publish("jobs", "m")
 	session, app := a.session(), a.app("main")
-	app.query = "&lease=1s&session=" + session.id
+	const lease = 3 * time.Second // long enough for all that is said before it ends
+	app.query = "&lease=3s&session=" + session.id
 	began := time.Now()
 	first := app.pull(1, patience)[0]
-	if left := time.Until(first.Deadline); left < 0 || left > time.Second {
-		t.Errorf("the deadline is in %v, want within the lease of 1 s", left)
+	if early, left := first.Deadline.Sub(began), time.Until(first.Deadline); early < lease || left > lease {
+		t.Errorf("the deadline is in %v, and %v after the pull began, want a lease of %v", left, early, lease)
 	}
 	again := app.pull(1, patience)[0]
-	if took := time.Since(began); took < time.Second {
-		t.Errorf("given out again after %v, before its lease of 1 s ended", took)
+	if took := time.Since(began); took < lease {
+		t.Errorf("given out again after %v, before its lease of %v ended", took, lease)
 	}
 	equal(t, "attempt", again.Attempt, 2)
 	equal(t, "late ack", a.say(first, api.Settlement{Result: api.Ack}), api.StatusExpired)
@@ -172,7 +174,7 @@ func TestALeaseThatEnds(t *testing.T) {
 		t.Error("the session was not told that the delivery was revoked")
 	}
 	equal(t, "extension", a.say(again, api.Settlement{Result: api.Extend, Lease: "60s"}), api.StatusOK)
-	if got := app.pull(1, 2*time.Second); len(got) > 0 {
+	if got := app.pull(1, lease+time.Second); len(got) > 0 {
 		t.Error("given out again although its lease was extended")
 	}
 	equal(t, "ack", a.say(again, api.Settlement{Result: api.Ack}), api.StatusOK)
@@ -235,7 +237,7 @@ capsules: [{name: main, queues: [jobs], concurrency: 1}]
 func TestNackWithADelayAndByBackoff(t *testing.T) {
 	t.Parallel()
 	a := startAgent(t, settings{yaml: `
-queues: [{name: jobs, retry: {backoff: [300ms, 900ms], jitter: 0.1}}]
+queues: [{name: jobs, retry: {backoff: [300ms, 2s], jitter: 0.1}}]
 capsules: [{name: main, queues: [jobs], concurrency: 100}]
 `})
 	a.publish("jobs", "m")
@@ -244,10 +246,10 @@ capsules: [{name: main, queues: [jobs], concurrency: 100}]
 	for i, c := range []struct {
 		delay    string
 		earliest time.Duration
-	}{{"500ms", 500 * time.Millisecond}, {"", 900 * time.Millisecond}, {"", 900 * time.Millisecond}, {"0s", 0}} {
+	}{{"1700ms", 1700 * time.Millisecond}, {"", 2 * time.Second}, {"", 2 * time.Second}, {"0s", 0}} {
 		said := time.Now()
 		equal(t, "nack", a.say(d, api.Settlement{Result: api.Nack, Delay: c.delay}), api.StatusOK)
-		if c.earliest > 0 {
+		if c.earliest > 0 { // there is time enough to have another one before it is back
 			a.publish("jobs", "other")
 			equal(t, "served meanwhile", string(app.take(1, 1)[0].Payload()), "other")
 		}
@@ -267,7 +269,7 @@ func TestDelaysAndAttemptsSurviveARestart(t *testing.T) {
 	a := startAgent(t, s)
 	a.batch("jobs", notes(2, "m", note{})...)
 	app := a.app("main")
-	got := app.pull(2, patience)
+	got := app.hold(2)
 	said := time.Now()
 	for _, d := range got {
 		equal(t, "nack", a.say(d, api.Settlement{Result: api.Nack, Delay: "4s", Reason: "no"}), api.StatusOK)

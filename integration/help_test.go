@@ -152,7 +152,7 @@ func helpExample(t *testing.T, shell *pages.Shell, example string, names *string
 		if strings.HasPrefix(example, u.begins) {
 			b.Until = u.prints
 			if u.prints == "" {
-				b.Text = "timeout --preserve-status 1 " + b.Text // it prints nothing, and ends well when it is asked to
+				b.Text = "timeout --preserve-status 3 " + b.Text // it prints nothing, and ends well when it is asked to, once it has begun
 			}
 			break
 		}

@@ -19,7 +19,7 @@ func TestSIGTERMDrains(t *testing.T) {
 	a.batch("jobs", notes(3, "m", note{})...)
 	session, app := a.session(), a.app("main")
 	app.query = "&session=" + session.id
-	held := app.pull(2, patience)
+	held := app.hold(2)
 	a.signal(sigterm)
 	select {
 	case e := <-session.events:

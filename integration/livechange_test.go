@@ -20,7 +20,7 @@ type crew struct {
 	done  map[string]int       // acks that were answered ok, by payload
 	began map[string]int       // deliveries, by payload
 	acked map[string]time.Time // when the first ack was answered
-	late  []string             // that were delivered after an ack was answered ok
+	late  []string             // that came by a pull which began after an ack was answered ok
 	total int
 }
 
@@ -38,12 +38,12 @@ func (c *crew) join(a *agent, most int, hold time.Duration) {
 				return
 			default:
 			}
+			asked := time.Now()
 			all, err := app.tryPull(most, time.Second)
 			if err != nil {
 				c.t.Errorf("pull: %v", err)
 				return
 			}
-			asked := time.Now()
 			c.mu.Lock()
 			for _, d := range all {
 				name := string(d.Payload())

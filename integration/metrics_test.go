@@ -121,13 +121,15 @@ func TestMetricsCountExactly(t *testing.T) {
 	equal(t, "reject", a.say(held[3], api.Settlement{Result: api.Reject, Reason: "no"}), api.StatusOK)
 	equal(t, "extend", a.say(held[4], api.Settlement{Result: api.Extend, Lease: "60s"}), api.StatusOK)
 	short := a.app("main")
-	short.query = "&lease=50ms"
+	short.query = "&lease=1s" // which does not end before the answer is written, wherever the agent stands still
 	late := short.pull(1, patience)
 	a.shows(address, numbers{"fairlead_settled_total{queue=jobs,result=expired}": 1})
 	session := a.session()
 	lost := a.app("main")
 	lost.query = "&session=" + session.id
 	gone := lost.pull(1, patience)
+	// What is lost before the agent knows that its answer was written counts as that.
+	a.shows(address, numbers{"fairlead_delivered_total{priority=1,queue=jobs}": 5})
 	session.close()
 	a.shows(address, numbers{"fairlead_settled_total{queue=jobs,result=session_lost}": float64(len(gone))})
 

@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/fairlead/fairlead/agent/api/apitest"
 )
@@ -110,7 +109,7 @@ func TestOpenAPIDescribesARealAgent(t *testing.T) {
 	a := startAgent(t, settings{yaml: openAPIQueues})
 	c := newCaller(t, a)
 	c.publishing()
-	c.taking()
+	c.taking(a)
 	c.session(a)
 	c.reading()
 	c.controlling()
@@ -166,7 +165,7 @@ func (c *caller) tokens(body string) (all []string) {
 	return all
 }
 
-func (c *caller) taking() {
+func (c *caller) taking(a *agent) {
 	pull := "/v1/capsules/primary/pull"
 	var tokens []string
 	for len(tokens) < 4 && !c.t.Failed() { // a pull ends with what is there
@@ -197,7 +196,7 @@ func (c *caller) taking() {
 	c.call(200, "POST", next+"?wait=5s", "")
 	c.call(201, "POST", "/v1/queues/orders/messages", "soon over", "Fairlead-Key", "acme")
 	token := c.tokens(c.call(200, "POST", pull+"?wait=5s&lease=10ms", ""))[0]
-	time.Sleep(50 * time.Millisecond) // the lease ends; what is waited for is time itself
+	eventually(c.t, "the lease ends: one delivery is left, that of next", patience, func() bool { return a.capsule("primary").InFlight == 1 })
 	c.call(409, "POST", "/v1/messages/"+token+"/ack", "")
 }
 

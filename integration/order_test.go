@@ -182,7 +182,7 @@ func TestAReturnedMessageComesFirst(t *testing.T) {
 	a := startAgent(t, settings{yaml: threeLevels})
 	a.batch("jobs", notes(5, "m", note{})...)
 	app := a.app("main")
-	got := app.pull(2, patience)
+	got := app.hold(2)
 	if s := a.say(got[1], api.Settlement{Result: api.Nack, Delay: "0s"}); s != api.StatusOK {
 		t.Fatal(s)
 	}
@@ -246,8 +246,8 @@ func TestTopLevelMessagesNeitherWaitNorSlowTheRest(t *testing.T) {
 	if ratio := median(ratios); ratio < 0.8 {
 		t.Errorf("the lower level keeps %.2f of its speed, want 0.8 or more", ratio)
 	}
-	if low.delivered < rounds*16 {
-		t.Errorf("%d messages of the top level were delivered, want about %d", low.delivered, rounds*20)
+	if low.published < rounds*8 || low.delivered < low.published-1 {
+		t.Errorf("%d messages of the top level were published and %d delivered, want about %d", low.published, low.delivered, rounds*20)
 	}
 	if low.late > 0 {
 		t.Errorf("%d of %d messages of the top level were not in the first pull that began after they were stored, up to %d pulls late", low.late, low.delivered, low.latest)

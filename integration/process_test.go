@@ -150,14 +150,17 @@ func commandWithInput(t *testing.T, a *agent, input string, args ...string) (std
 	return out.String(), errs.String(), cmd.ProcessState.ExitCode()
 }
 
-// eventually waits until condition holds.
+// eventually waits until condition holds. What is asked last is asked when the time is over, and times in which this process
+// stood still are none.
 func eventually(t *testing.T, what string, within time.Duration, condition func() bool) {
 	t.Helper()
-	deadline := time.Now().Add(within)
-	for !condition() {
-		if time.Now().After(deadline) {
+	for end := ran() + within; ; time.Sleep(2 * time.Millisecond) {
+		over := ran() > end
+		if condition() {
+			return
+		}
+		if over {
 			t.Fatalf("not within %v: %s", within, what)
 		}
-		time.Sleep(2 * time.Millisecond)
 	}
 }

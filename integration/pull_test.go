@@ -93,6 +93,20 @@ func (p *app) take(n, most int) []api.Delivery {
 	return all
 }
 
+// hold pulls until n messages are in the app's hands, and settles none of them: one pull may bring fewer than there are.
+func (p *app) hold(n int) []api.Delivery {
+	p.t.Helper()
+	var all []api.Delivery
+	for len(all) < n {
+		got := p.pull(n-len(all), patience)
+		if len(got) == 0 {
+			p.t.Fatalf("nothing came for %v after %d of %d messages", patience, len(all), n)
+		}
+		all = append(all, got...)
+	}
+	return all
+}
+
 // flush says what is left to be settled; every settlement must be ok.
 func (p *app) flush() {
 	p.t.Helper()

@@ -38,7 +38,7 @@ queues: [{name: jobs, priority_levels: 1}]
 capsules: [{name: main, queues: [jobs], concurrency: 4}]
 `})
 	a.batch("jobs", notes(1000, "old", note{})...)
-	held := a.app("main").pull(2, patience)
+	held := a.app("main").hold(2)
 	if _, refused := a.tryPublish("jobs", "x", api.HeaderPriority, "2"); refused == nil || refused.Code != api.CodePriority {
 		t.Fatalf("level 2 with one level: %v", refused)
 	}

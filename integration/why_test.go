@@ -49,9 +49,9 @@ func (a *agent) saysWhy(words ...string) {
 func TestWhyAnAgentDoesNotWorkOnAQueue(t *testing.T) {
 	t.Parallel()
 	server, log := startNATS(t), history.New()
-	a := join(t, log, ordered(server, "a", "", ", consumer_priority: 5"), habits{})
+	a := join(t, log, calm(server, "a", "", ", consumer_priority: 5"), habits{})
 	a.saysWhy()
-	b := join(t, log, ordered(server, "b", "", ""), habits{})
+	b := join(t, log, calm(server, "b", "", ""), habits{})
 	holder, _ := rolesOf(t, a, b)
 	equal(t, "holder", holder.name, a.name)
 	b.saysWhy("stands by", "a/main", fmt.Sprintf("fence %d", a.place().Fence))
