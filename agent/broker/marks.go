@@ -1,9 +1,10 @@
 package broker
 
 import (
-	"container/heap"
 	"sync"
 	"time"
+
+	"github.com/fairlead/fairlead/agent/due"
 )
 
 const (
@@ -22,7 +23,7 @@ type marks struct {
 	mu      sync.Mutex
 	classes map[string]mark       // nothing of a class waits before it
 	lanes   map[Address]mark      // nothing of a lane waits up to it
-	later   comebacks             // messages that back off
+	later   due.Queue[comeback]   // messages that back off
 	others  map[Address]time.Time // lanes that others take from, until then
 }
 
@@ -119,9 +120,9 @@ func (k *marks) private(a Address) bool {
 func (k *marks) returned(class string, lane Address, seq uint64, at time.Time) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	c := comeback{at, class, lane, seq}
-	if at.After(k.now()) && len(k.later) < lanesMost {
-		heap.Push(&k.later, c)
+	c := comeback{class, lane, seq}
+	if at.After(k.now()) && k.later.Len() < lanesMost {
+		k.later.Add(at, c)
 		return
 	}
 	k.undoLocked(c)
@@ -141,40 +142,20 @@ func (k *marks) undoLocked(c comeback) {
 // catchUpLocked undoes the marks that speak of messages whose time has come.
 func (k *marks) catchUpLocked() time.Time {
 	now := k.now()
-	for len(k.later) > 0 && !k.later[0].at.After(now) {
-		k.undoLocked(heap.Pop(&k.later).(comeback))
+	for {
+		c, ok := k.later.Take(now)
+		if !ok {
+			return now
+		}
+		k.undoLocked(c)
 	}
-	return now
 }
 
 // comeback is a message that backs off.
 type comeback struct {
-	at    time.Time
 	class string
 	lane  Address
 	seq   uint64
-}
-
-// comebacks are a heap, the next one first.
-type comebacks []comeback
-
-// Len implements heap.Interface.
-func (c comebacks) Len() int { return len(c) }
-
-// Less implements heap.Interface.
-func (c comebacks) Less(i, j int) bool { return c[i].at.Before(c[j].at) }
-
-// Swap implements heap.Interface.
-func (c comebacks) Swap(i, j int) { c[i], c[j] = c[j], c[i] }
-
-// Push implements heap.Interface.
-func (c *comebacks) Push(x any) { *c = append(*c, x.(comeback)) }
-
-// Pop implements heap.Interface.
-func (c *comebacks) Pop() any {
-	last := (*c)[len(*c)-1]
-	*c = (*c)[:len(*c)-1]
-	return last
 }
 
 // forget drops all marks: the queue's lanes have changed.
@@ -184,5 +165,5 @@ func (k *marks) forget() {
 	clear(k.classes)
 	clear(k.lanes)
 	clear(k.others)
-	k.later = nil
+	k.later = due.Queue[comeback]{}
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/fairlead/fairlead/agent/broker"
 	"github.com/fairlead/fairlead/agent/broker/names"
+	"github.com/fairlead/fairlead/agent/due"
 	"github.com/fairlead/fairlead/agent/permit"
 	"github.com/fairlead/fairlead/fairshare"
 )
@@ -90,7 +91,7 @@ type core struct {
 	out       map[string]int // the same, by queue
 	back      map[string]int // by queue: messages that were never in the app's hands and are on their way back
 	round     *round
-	timers    timers
+	timers    due.Queue[timer]
 	connected bool
 	draining  bool
 	caps      []*capped             // of queues with a cap per key, in the order in which they came
@@ -232,7 +233,7 @@ func (c *core) tick(now time.Time) {
 	c.attend(now)
 	c.endEmptyRound(now)
 	for {
-		t, ok := c.timers.due(now)
+		t, ok := c.timers.Take(now)
 		if !ok {
 			break
 		}
@@ -261,7 +262,7 @@ func (c *core) tick(now time.Time) {
 
 // next is when tick has something to do; the zero time means never.
 func (c *core) next() time.Time {
-	at := c.timers.next()
+	at := c.timers.Next()
 	if c.round != nil {
 		at = earlier(at, c.round.started.Add(roundLimit))
 	} else {

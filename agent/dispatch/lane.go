@@ -213,7 +213,7 @@ func (c *core) wake(q *queue, a broker.Address, note wakeNote, now time.Time) {
 		l.delayed = true
 		c.delayed = append(c.delayed, l)
 		spread := time.Duration(c.rivals) * rivalDelay
-		c.timers.add(now.Add(time.Duration(c.rng.Int64N(int64(spread)))), l, woken)
+		c.timers.Add(now.Add(time.Duration(c.rng.Int64N(int64(spread)))), timer{l, woken})
 		return
 	}
 	l.believed, l.count = true, note.n
@@ -296,6 +296,12 @@ const (
 	failed                 // it could not be asked
 	listed                 // a sweep lists messages, which somebody may have in hand
 )
+
+// timer is for a lane that will be believed to have work at a time to come.
+type timer struct {
+	lane *lane
+	why  reason
+}
 
 // calm ends the lane's back-off.
 func (c *core) calm(l *lane) {

@@ -239,7 +239,7 @@ func (c *core) believe(l *lane, a broker.Answer, now time.Time) {
 		// It could not be asked: what it has is as before.
 		c.backOff(l, now)
 		l.missed = max(before, l.wakes, 1)
-		c.timers.add(now.Add(l.retry), l, failed)
+		c.timers.Add(now.Add(l.retry), timer{l, failed})
 	case got > 0:
 		c.calm(l)
 		// What was stored since it was asked may be counted twice: rather asked in vain than overlooked.
@@ -253,7 +253,7 @@ func (c *core) believe(l *lane, a broker.Answer, now time.Time) {
 		l.count = max(1, int(min(a.Pending, 1<<30)))
 	case doubt:
 		c.doubts++
-		c.timers.add(now.Add(recheckAfter), l, doubted)
+		c.timers.Add(now.Add(recheckAfter), timer{l, doubted})
 	default:
 		c.backOff(l, now)
 	}

@@ -126,7 +126,7 @@ func (c *core) putOff(l *lane, at time.Time) {
 		l.blocked, l.blockedUntil = true, at
 		c.refresh(l.slot)
 	}
-	c.timers.add(at.Add(time.Millisecond), l, returned)
+	c.timers.Add(at.Add(time.Millisecond), timer{l, returned})
 }
 
 // unblock ends what putOff began. It reports false when there is longer to wait.

@@ -101,7 +101,7 @@ func (l *Ledger) Claimed(name string, number int, o Outcome, seq uint64, now tim
 		k.failed = true
 	case Unknown:
 		s.state, k.failed = doubtful, true
-		l.timers.add(now.Add(doubtAfter), timerDoubt, name)
+		l.timers.Add(now.Add(doubtAfter), timer{timerDoubt, name})
 	}
 	l.advance(k, now)
 }

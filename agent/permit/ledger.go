@@ -3,6 +3,8 @@ package permit
 import (
 	"slices"
 	"time"
+
+	"github.com/fairlead/fairlead/agent/due"
 )
 
 // Config is what a Ledger needs to know.
@@ -68,7 +70,7 @@ const (
 type Ledger struct {
 	Config
 	keys    map[string]*keyState
-	timers  timers
+	timers  due.Queue[timer]
 	actions []Action
 	answers []Answer
 	changed []string
@@ -193,7 +195,7 @@ func (l *Ledger) Free(p Permit, now time.Time) {
 	s := k.slots[p.Number]
 	s.state, s.since = idle, now
 	if l.reusable(s, now) {
-		l.timers.add(now.Add(l.Linger), timerIdle, p.Key)
+		l.timers.Add(now.Add(l.Linger), timer{timerIdle, p.Key})
 	} else {
 		l.release(s)
 	}
@@ -230,7 +232,7 @@ func (l *Ledger) Released(name string, number int, ok bool, now time.Time) {
 	}
 	if !ok {
 		k.slots[number].state = doubtful
-		l.timers.add(now.Add(doubtAfter), timerDoubt, name)
+		l.timers.Add(now.Add(doubtAfter), timer{timerDoubt, name})
 		return
 	}
 	l.drop(k, k.slots[number])
@@ -277,7 +279,7 @@ func (l *Ledger) fill(k *keyState, now time.Time) {
 	}
 	k.retry = min(k.retry, max(retryFloor, time.Duration(l.blocked)*retryShare))
 	k.retryAt = now.Add(k.retry)
-	l.timers.add(k.retryAt, timerRetry, k.name)
+	l.timers.Add(k.retryAt, timer{timerRetry, k.name})
 }
 
 // empty notes that a key may have permits again.

@@ -32,7 +32,7 @@ func (l *Ledger) Heard(holder string, seq uint64, now time.Time) {
 		return
 	}
 	p.seq, p.since, p.known = seq, now, true
-	l.timers.add(now.Add(l.Wait), timerPeer, holder)
+	l.timers.Add(now.Add(l.Wait), timer{timerPeer, holder})
 }
 
 // suspect asks for the beat of a holder that was not heard for the whole wait.
@@ -58,15 +58,15 @@ func (l *Ledger) Confirmed(holder string, seq, last uint64, ok bool, now time.Ti
 	p.asking = false
 	switch {
 	case !ok:
-		l.timers.add(now.Add(max(l.Wait/8, 10*time.Millisecond)), timerPeer, holder)
+		l.timers.Add(now.Add(max(l.Wait/8, 10*time.Millisecond)), timer{timerPeer, holder})
 	case !p.known || seq > p.seq:
 		p.seq, p.since, p.known = seq, now, true
-		l.timers.add(now.Add(l.Wait), timerPeer, holder)
+		l.timers.Add(now.Add(l.Wait), timer{timerPeer, holder})
 	case now.Sub(p.since) >= l.Wait:
 		delete(l.peers, holder)
 		l.do(Action{Kind: Reap, Holder: holder, Seq: last})
 	default: // heard while it was read
-		l.timers.add(p.since.Add(l.Wait), timerPeer, holder)
+		l.timers.Add(p.since.Add(l.Wait), timer{timerPeer, holder})
 	}
 }
 
@@ -89,6 +89,6 @@ func (l *Ledger) Surveyed(holders []string, highest int, ok bool, now time.Time)
 		return
 	}
 	if l.careful {
-		l.timers.add(now.Add(max(l.Wait/8, firstRetry)), timerSurvey, "")
+		l.timers.Add(now.Add(max(l.Wait/8, firstRetry)), timer{timerSurvey, ""})
 	}
 }

@@ -1,9 +1,6 @@
 package permit
 
-import (
-	"container/heap"
-	"time"
-)
+import "time"
 
 type timerKind int
 
@@ -18,51 +15,20 @@ const (
 )
 
 type timer struct {
-	at   time.Time
 	kind timerKind
 	name string // of the key or the holder
-	n    uint64 // order of arrival, so that ties break the same way always
-}
-
-type timers struct {
-	items []timer
-	n     uint64
-}
-
-func (t *timers) add(at time.Time, kind timerKind, name string) {
-	t.n++
-	heap.Push(t, timer{at, kind, name, t.n})
-}
-
-func (t *timers) Len() int { return len(t.items) }
-func (t *timers) Less(i, j int) bool {
-	if !t.items[i].at.Equal(t.items[j].at) {
-		return t.items[i].at.Before(t.items[j].at)
-	}
-	return t.items[i].n < t.items[j].n
-}
-func (t *timers) Swap(i, j int) { t.items[i], t.items[j] = t.items[j], t.items[i] }
-func (t *timers) Push(x any)    { t.items = append(t.items, x.(timer)) }
-func (t *timers) Pop() any {
-	last := len(t.items) - 1
-	x := t.items[last]
-	t.items[last] = timer{}
-	t.items = t.items[:last]
-	return x
 }
 
 // Next is when Tick has something to do; the zero time is never.
-func (l *Ledger) Next() time.Time {
-	if len(l.timers.items) == 0 {
-		return time.Time{}
-	}
-	return l.timers.items[0].at
-}
+func (l *Ledger) Next() time.Time { return l.timers.Next() }
 
 // Tick does what is due.
 func (l *Ledger) Tick(now time.Time) {
-	for len(l.timers.items) > 0 && !l.timers.items[0].at.After(now) {
-		t := heap.Pop(&l.timers).(timer)
+	for {
+		t, ok := l.timers.Take(now)
+		if !ok {
+			return
+		}
 		switch t.kind {
 		case timerBeat:
 			l.beatDue(now)
@@ -86,7 +52,7 @@ func (l *Ledger) keyDue(k *keyState, kind timerKind, now time.Time) {
 			clear(k.taken)
 			l.empty(k)
 			l.change(k)
-			l.timers.add(now.Add(keyMemory), timerForget, k.name)
+			l.timers.Add(now.Add(keyMemory), timer{timerForget, k.name})
 		}
 	case timerForget:
 		l.forget(k)

@@ -42,7 +42,7 @@ func (l *Ledger) Beaten(sent time.Time, ok bool, now time.Time) {
 	} else {
 		l.trust.due = now.Add(l.Wait / 16)
 	}
-	l.timers.add(l.trust.due, timerBeat, "")
+	l.timers.Add(l.trust.due, timer{timerBeat, ""})
 	for _, name := range l.names() {
 		if k := l.keys[name]; k.open {
 			l.finish(k, now)
