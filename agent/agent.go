@@ -20,8 +20,8 @@ import (
 	"github.com/fairlead/fairlead/agent/group"
 	"github.com/fairlead/fairlead/agent/metrics"
 	"github.com/fairlead/fairlead/agent/overview"
-	"github.com/fairlead/fairlead/agent/probes"
 	"github.com/fairlead/fairlead/agent/socket"
+	"github.com/fairlead/fairlead/agent/tcp"
 	"github.com/fairlead/fairlead/agent/tracing"
 	"github.com/fairlead/fairlead/config"
 )
@@ -62,8 +62,8 @@ type Agent struct {
 
 	appListener   *socket.Listener
 	adminListener *socket.Listener
-	probes        *probes.Server // nil without an address for it
-	probesTaken   string         // why there is none although the file asks for the default one; set by Start
+	probes        *tcp.Server // nil without an address for it
+	probesTaken   string      // why there is none although the file asks for the default one; set by Start
 	numbers       *metrics.Metrics
 
 	ledger            overview.Ledger
