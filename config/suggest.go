@@ -1,6 +1,10 @@
 package config
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/fairlead/fairlead/internal/spelling"
+)
 
 // suggest names the key that was probably meant, as the end of a message, or
 // nothing. known holds the keys of the mapping first and then the dotted ones
@@ -11,7 +15,7 @@ func suggest(key string, known []string) string {
 		name := k[strings.LastIndexByte(k, '.')+1:]
 		limit := min(2, (len(name)-1)/3) // one letter of two is no misspelling
 		// A key that is right but in the wrong place beats a similar one.
-		if distance := editDistance(fold(key), fold(name)); distance <= limit && distance < bestDistance {
+		if distance := spelling.Distance(fold(key), fold(name)); distance <= limit && distance < bestDistance {
 			best, bestDistance = k, distance
 		}
 	}
@@ -35,26 +39,4 @@ func fold(key string) string {
 		key = key[:64]
 	}
 	return strings.ToLower(strings.ReplaceAll(key, "-", "_"))
-}
-
-// editDistance counts the insertions, deletions and replacements of bytes
-// that turn a into b (Levenshtein).
-func editDistance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }

@@ -56,14 +56,3 @@ func TestSelfName(t *testing.T) {
 		t.Errorf("got %s", got)
 	}
 }
-
-func TestDistance(t *testing.T) {
-	for _, row := range []struct {
-		a, b string
-		want int
-	}{{"", "", 0}, {"abc", "abc", 0}, {"abc", "", 3}, {"", "ab", 2}, {"kitten", "sitting", 3}, {"prioritty", "priority", 1}} {
-		if got := distance(row.a, row.b); got != row.want {
-			t.Errorf("distance(%q, %q) = %d, want %d", row.a, row.b, got, row.want)
-		}
-	}
-}

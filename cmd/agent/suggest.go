@@ -7,6 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/fairlead/fairlead/internal/spelling"
 )
 
 // flagError makes a usage error of what is wrong with a flag, and names the flag that was probably meant: cobra does
@@ -47,29 +49,9 @@ func sayWhat(check cobra.PositionalArgs) cobra.PositionalArgs {
 func closestFlag(command *cobra.Command, name string) string {
 	best, found := 3, ""
 	command.Flags().VisitAll(func(f *pflag.Flag) {
-		if d := distance(name, f.Name); d < best && d < len(f.Name) {
+		if d := spelling.Distance(name, f.Name); d < best && d < len(f.Name) {
 			best, found = d, f.Name
 		}
 	})
 	return found
-}
-
-// distance is the edit distance of Levenshtein (1965) between a and b, in bytes.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := 1
-			if a[i] == b[j] {
-				cost = 0
-			}
-			diagonal, row[j+1] = row[j+1], min(row[j+1]+1, row[j]+1, diagonal+cost)
-		}
-	}
-	return row[len(b)]
 }
