@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"sort"
 	"strconv"
 	"time"
 )
@@ -47,9 +48,12 @@ type System struct {
 	P99  float64 `json:"quiet_wait_p99_us"`
 	// Served is how much of what the quiet tenants published had reached the worker when they stopped publishing, and
 	// QuietShare how much of all that it had got since they began was theirs.
-	Served     float64          `json:"quiet_served"`
-	QuietShare float64          `json:"quiet_share"`
-	All        []NeighbourRound `json:"all"`
+	Served     float64 `json:"quiet_served"`
+	QuietShare float64 `json:"quiet_share"`
+	// Overtaken is the most messages of the noisy tenant that the worker was given while a message of a quiet tenant waited and
+	// was that tenant's first. Other than the rest it does not depend on how fast the machine is.
+	Overtaken float64          `json:"quiet_overtaken_by_noisy"`
+	All       []NeighbourRound `json:"all"`
 }
 
 // NeighbourRound is one round of a system. The shares are of the time in which the quiet tenants published.
@@ -58,6 +62,7 @@ type NeighbourRound struct {
 	Published int   `json:"quiet_published"`
 	Delivered int   `json:"quiet_delivered"`
 	Noisy     int   `json:"noisy_delivered"`
+	Overtaken int   `json:"quiet_overtaken_by_noisy"` // see System
 }
 
 const plainName = "one plain consumer"
@@ -93,13 +98,15 @@ func millis(d time.Duration) float64 { return float64(d) / float64(time.Millisec
 
 // sum fills in the medians.
 func (s *System) sum() {
-	var p50, p99, served, share []float64
+	var p50, p99, served, share, overtaken []float64
 	for _, r := range s.All {
 		p50, p99 = append(p50, r.Quiet.P50), append(p99, r.Quiet.P99)
 		served = append(served, float64(r.Delivered)/float64(r.Published))
 		share = append(share, float64(r.Delivered)/float64(max(r.Delivered+r.Noisy, 1)))
+		overtaken = append(overtaken, float64(r.Overtaken))
 	}
 	s.P50, s.P99, s.Served, s.QuietShare = median(p50), median(p99), median(served), median(share)
+	s.Overtaken = median(overtaken)
 }
 
 // way is one way through a queue.
@@ -122,12 +129,24 @@ func stamp(key string, number int, at time.Duration) []byte {
 	return append(data, bytes.Repeat([]byte("x"), max(payloadSize-len(data), 0))...)
 }
 
-// arrival is a message that the worker has got.
+// arrival is a message that the worker has got. Its times are since the round began.
 type arrival struct {
-	key       string
-	number    int
-	published time.Duration
-	at        time.Duration
+	messageID
+	published time.Duration // when its publication began
+	asked     time.Duration // when the worker asked for the lot that it came in
+	at        time.Duration // when it had that
+}
+
+type messageID struct {
+	key    string
+	number int
+}
+
+// published is what the quiet tenants have done.
+type published struct {
+	stored map[messageID]time.Duration // when each message was, as the publisher was told
+	end    time.Duration
+	err    error
 }
 
 // unstamp reads a payload.
@@ -153,17 +172,13 @@ func (b *bench) beside(ctx context.Context, w *way) (NeighbourRound, error) {
 	begin := time.Now()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	type published struct {
-		end time.Duration
-		err error
-	}
 	done := make(chan published, 1)
 	go func() {
-		err := o.quietly(ctx, w, begin)
-		if err != nil {
+		p := o.quietly(ctx, w, begin)
+		if p.err != nil {
 			cancel() // the worker would wait for what does not come
 		}
-		done <- published{time.Since(begin), err}
+		done <- p
 	}()
 	arrivals, err := o.work(ctx, w, begin)
 	if err != nil {
@@ -176,11 +191,13 @@ func (b *bench) beside(ctx context.Context, w *way) (NeighbourRound, error) {
 	case err != nil:
 		return NeighbourRound{}, err
 	}
-	return o.judge(arrivals, p.end)
+	return o.judge(arrivals, p)
 }
 
 // quietly publishes the messages of the quiet tenants, one after the other, evenly spread.
-func (o *NeighbourOptions) quietly(ctx context.Context, w *way, begin time.Time) error {
+func (o *NeighbourOptions) quietly(ctx context.Context, w *way, begin time.Time) (p published) {
+	p.stored = make(map[messageID]time.Duration, o.messages())
+	defer func() { p.end = time.Since(begin) }()
 	pause := time.NewTimer(0)
 	defer pause.Stop()
 	for i := range o.messages() {
@@ -188,14 +205,16 @@ func (o *NeighbourOptions) quietly(ctx context.Context, w *way, begin time.Time)
 		select {
 		case <-pause.C:
 		case <-ctx.Done():
-			return ctx.Err()
+			p.err = ctx.Err()
+			return p
 		}
-		key := tenant(i % o.Quiet)
-		if err := w.publish(ctx, key, stamp(key, i/o.Quiet, time.Since(begin))); err != nil {
-			return err
+		m := messageID{tenant(i % o.Quiet), i / o.Quiet}
+		if p.err = w.publish(ctx, m.key, stamp(m.key, m.number, time.Since(begin))); p.err != nil {
+			return p
 		}
+		p.stored[m] = time.Since(begin)
 	}
-	return nil
+	return p
 }
 
 // work takes and finishes everything, with a pause for the work of each lot.
@@ -203,6 +222,7 @@ func (o *NeighbourOptions) work(ctx context.Context, w *way, begin time.Time) ([
 	all := o.Flood + o.messages()
 	arrivals := make([]arrival, 0, all)
 	for len(arrivals) < all {
+		asked := time.Since(begin)
 		lot, err := w.take(ctx, min(o.Slots, all-len(arrivals)))
 		if err != nil {
 			return nil, err
@@ -213,7 +233,7 @@ func (o *NeighbourOptions) work(ctx context.Context, w *way, begin time.Time) ([
 			if err != nil {
 				return nil, err
 			}
-			a.at = at
+			a.asked, a.at = asked, at
 			arrivals = append(arrivals, a)
 		}
 		time.Sleep(o.Work) // this is the work
@@ -221,23 +241,19 @@ func (o *NeighbourOptions) work(ctx context.Context, w *way, begin time.Time) ([
 	return arrivals, w.settle(ctx)
 }
 
-// judge sums up a round in which the quiet tenants had published everything at end.
-func (o *NeighbourOptions) judge(arrivals []arrival, end time.Duration) (NeighbourRound, error) {
-	type id struct {
-		key    string
-		number int
-	}
-	seen := map[id]bool{}
-	r := NeighbourRound{Published: o.messages()}
+// judge sums up a round.
+func (o *NeighbourOptions) judge(arrivals []arrival, p published) (NeighbourRound, error) {
+	seen := map[messageID]bool{}
+	r := NeighbourRound{Published: o.messages(), Overtaken: overtaken(arrivals, p.stored)}
 	var waits []time.Duration
 	for _, a := range arrivals {
-		seen[id{a.key, a.number}] = true
+		seen[a.messageID] = true
 		quiet := a.key != noisyName
 		if quiet {
 			waits = append(waits, a.at-a.published)
 		}
 		switch {
-		case a.at > end:
+		case a.at > p.end:
 		case quiet:
 			r.Delivered++
 		default:
@@ -250,4 +266,23 @@ func (o *NeighbourOptions) judge(arrivals []arrival, end time.Duration) (Neighbo
 	}
 	r.Quiet = percentiles(waits)
 	return r, nil
+}
+
+// overtaken is how many messages of the noisy tenant came, at most, while one of a quiet tenant was stored and the first of its
+// tenant. Those that the worker had asked for before that do not count. arrivals are in the order in which the worker got them.
+func overtaken(arrivals []arrival, stored map[messageID]time.Duration) (most int) {
+	noisy := make([]int, len(arrivals)+1) // before each arrival
+	last := map[string]time.Duration{}    // when the worker had the tenant's message before
+	for i, a := range arrivals {
+		noisy[i+1] = noisy[i]
+		if a.key == noisyName {
+			noisy[i+1]++
+			continue
+		}
+		first := max(stored[a.messageID], last[a.key])
+		last[a.key] = a.at
+		from := sort.Search(i, func(j int) bool { return arrivals[j].asked >= first })
+		most = max(most, noisy[i]-noisy[from])
+	}
+	return most
 }
