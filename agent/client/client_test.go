@@ -200,6 +200,7 @@ func TestContextsEndCalls(t *testing.T) {
 }
 
 func TestWaitReady(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	dir, err := os.MkdirTemp("", "fl")
 	if err != nil {
 		t.Fatal(err)
@@ -209,7 +210,7 @@ func TestWaitReady(t *testing.T) {
 	c := client.New(path)
 	defer c.Close()
 
-	short, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	short, cancel := context.WithTimeout(t.Context(), 700*time.Millisecond) // long enough for one try on a slow machine
 	defer cancel()
 	err = c.WaitReady(short)
 	if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, client.ErrNoAgent) {

@@ -11,6 +11,7 @@ import (
 	"reflect"
 	"runtime"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -88,10 +89,21 @@ func TestBatchLines(t *testing.T) {
 func TestBatchAnswersInOrder(t *testing.T) {
 	r := newRig(t)
 	var under, most atomic.Int64
+	const together = 20
+	many := make(chan struct{}) // closed once so many are under way: the first ones wait for that
+	enough := sync.OnceFunc(func() { close(many) })
 	r.store = func(p broker.Publication) (broker.Receipt, error) {
 		n := under.Add(1)
 		defer under.Add(-1)
 		for old := most.Load(); n > old && !most.CompareAndSwap(old, n); old = most.Load() {
+		}
+		if n >= together {
+			enough()
+		}
+		select {
+		case <-many:
+		case <-time.After(10 * time.Second):
+			enough() // and the bound below tells
 		}
 		var seq uint64
 		if _, err := fmt.Sscan(string(p.Data), &seq); err != nil {
@@ -132,7 +144,7 @@ func TestBatchAnswersInOrder(t *testing.T) {
 			t.Fatalf("line %d: %s, want %s", i, line, want)
 		}
 	}
-	if m := most.Load(); m < 20 || m > 256 {
+	if m := most.Load(); m < together || m > 256 {
 		t.Errorf("%d publishes were under way at a time, want many, and at most 256", m)
 	}
 	eventually(t, "the budget is whole again", func() bool { return r.server.bodies.free.Load() == r.server.limits.AllBodyBytes })
@@ -248,7 +260,7 @@ func TestBatchWrittenBeforeItsAnswerIsRead(t *testing.T) {
 
 // A batch that breaks off in the middle is not answered as if it were whole.
 func TestBatchThatBreaksOff(t *testing.T) {
-	r := newRig(t, func(o *Options) { o.Limits.BodyTimeout = 50 * time.Millisecond })
+	r := newRig(t, func(o *Options) { o.Limits.BodyTimeout = 300 * time.Millisecond })
 	for _, how := range []string{"stalls", "is cut"} {
 		c := r.dial()
 		fmt.Fprintf(c, "POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n{\"data\":\"1\"}\n{\"data\":\"2", batchPath)

@@ -77,9 +77,9 @@ func TestMalformedHTTP(t *testing.T) {
 }
 
 func TestSlowClients(t *testing.T) {
-	r := newRig(t, func(o *Options) {
-		o.Limits.HeaderTimeout, o.Limits.BodyTimeout = 100*time.Millisecond, 100*time.Millisecond
-	})
+	const limit = 500 * time.Millisecond // a client that stands still for a moment before it has said a word is not tried here
+	r := newRig(t, func(o *Options) { o.Limits.HeaderTimeout, o.Limits.BodyTimeout = limit, limit })
+	var all sync.WaitGroup // side by side: each waits for the limit
 	for _, c := range []struct {
 		name, begin string
 		status      int
@@ -93,18 +93,19 @@ func TestSlowClients(t *testing.T) {
 		{"half a pull", "POST " + pullPath + " HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n[", 400},
 		{"a body nobody reads", "POST /nope HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n[", 404},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			conn := r.dial()
+		conn := r.dial()
+		_, _ = io.WriteString(conn, c.begin)
+		all.Go(func() {
 			defer conn.Close()
-			_, _ = io.WriteString(conn, c.begin)
 			begin := time.Now()
 			got := status(conn)
 			_, _ = io.Copy(io.Discard, conn) // until it is closed
 			if got != c.status || time.Since(begin) > 5*time.Second {
-				t.Errorf("status %d after %v, want %d", got, time.Since(begin), c.status)
+				t.Errorf("%s: status %d after %v, want %d", c.name, got, time.Since(begin), c.status)
 			}
 		})
 	}
+	all.Wait()
 	r.alive()
 }
 
@@ -127,13 +128,14 @@ func TestASteadyTrickleIsServed(t *testing.T) {
 
 // A long pull and an open session outlive every timeout, though the client sends nothing.
 func TestWaitingIsNotSlow(t *testing.T) {
+	t.Parallel() // it waits for a second
 	r := newRig(t, func(o *Options) {
-		o.Limits.HeaderTimeout, o.Limits.BodyTimeout, o.Limits.WriteTimeout = 30*time.Millisecond, 30*time.Millisecond, 30*time.Millisecond
-		o.Limits.PingInterval = 300 * time.Millisecond
+		o.Limits.HeaderTimeout, o.Limits.BodyTimeout, o.Limits.WriteTimeout = 400*time.Millisecond, 400*time.Millisecond, 400*time.Millisecond
+		o.Limits.PingInterval = 1200 * time.Millisecond
 	})
 	_, events, _ := r.openSession()
 	begin := time.Now()
-	if a := r.call("POST", pullPath+"?wait=300ms", "[]"); a.StatusCode != 204 || time.Since(begin) < 300*time.Millisecond {
+	if a := r.call("POST", pullPath+"?wait=1200ms", "[]"); a.StatusCode != 204 || time.Since(begin) < 1200*time.Millisecond {
 		t.Errorf("pull: %d after %v", a.StatusCode, time.Since(begin))
 	}
 	if e := r.event(events); e.Event != "ping" {

@@ -231,10 +231,18 @@ func TestPullWhileDraining(t *testing.T) {
 		wait      string
 		min, most time.Duration
 	}{{"0s", 0, 700 * time.Millisecond}, {"200ms", 200 * time.Millisecond, 900 * time.Millisecond}, {"60s", time.Second, 5 * time.Second}} {
-		begin := time.Now()
-		a := r.call("POST", pullPath+"?wait="+c.wait, "")
-		if took := time.Since(begin); a.StatusCode != 204 || a.Header.Get(api.HeaderState) != "draining" || took < c.min || took > c.most {
-			t.Errorf("wait %s: %d %s after %v", c.wait, a.StatusCode, a.Header.Get(api.HeaderState), took)
+		quickest := time.Hour // of three, because the machine may stand still during one
+		for tries := 3; tries > 0 && quickest > c.most; tries-- {
+			begin := time.Now()
+			a := r.call("POST", pullPath+"?wait="+c.wait, "")
+			took := time.Since(begin)
+			if a.StatusCode != 204 || a.Header.Get(api.HeaderState) != "draining" || took < c.min {
+				t.Errorf("wait %s: %d %s after %v", c.wait, a.StatusCode, a.Header.Get(api.HeaderState), took)
+			}
+			quickest = min(quickest, took)
+		}
+		if quickest > c.most {
+			t.Errorf("wait %s: answered after %v", c.wait, quickest)
 		}
 	}
 	// Settlements go on, in pulls and by themselves; so does publishing.
@@ -305,14 +313,15 @@ func testClientLeaves(t *testing.T, leave func(net.Conn) error) {
 		t.Fatal(err)
 	}
 	<-ended
-	eventually(t, "both are given back", func() bool { return len(r.gaveBack()) == 2 && r.book.InFlight() == 0 })
+	released := func() int { r.mu.Lock(); defer r.mu.Unlock(); return r.released }
+	eventually(t, "both are given back", func() bool { return len(r.gaveBack()) == 2 && r.book.InFlight() == 0 && released() >= 2 })
 	for i, seq := range []uint64{5, 7} {
 		if got := r.gaveBack()[i]; got.seq != seq || got.counts != broker.NotAnAttempt {
 			t.Errorf("given back: %+v, want %d, not an attempt", got, seq)
 		}
 	}
-	if r.released != 2 {
-		t.Errorf("%d slots released", r.released)
+	if n := released(); n != 2 {
+		t.Errorf("%d slots released", n)
 	}
 }
 
@@ -339,9 +348,10 @@ func TestClientStopsReading(t *testing.T) {
 
 // Written, and then lost: that counts.
 func TestLossAfterTheAnswerCounts(t *testing.T) {
+	t.Parallel() // it waits for a second
 	r := newRig(t)
 	r.add(message(1))
-	if ds := lines(t, r.call("POST", pullPath+"?lease=20ms", "")); len(ds) != 1 {
+	if ds := lines(t, r.call("POST", pullPath+"?lease=1s", "")); len(ds) != 1 { // long enough for the answer to be written
 		t.Fatal("nothing came")
 	}
 	eventually(t, "the lease is over", func() bool { return len(r.gaveBack()) == 1 })

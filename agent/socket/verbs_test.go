@@ -82,7 +82,8 @@ func TestSettle(t *testing.T) {
 
 // A list of settlements is answered in time also when JetStream is silent. What is not known then can be asked again.
 func TestSettlementsThatTakeTooLong(t *testing.T) {
-	r := newRig(t, func(o *Options) { o.Limits.SettleTimeout = 50 * time.Millisecond })
+	t.Parallel()                                                              // it waits for a second
+	r := newRig(t, func(o *Options) { o.Limits.SettleTimeout = time.Second }) // what is quick is known by then
 	r.add(message(1), message(2))
 	ds := lines(t, r.call("POST", pullPath+"?max=2", ""))
 	silent := make(chan struct{})
@@ -144,7 +145,7 @@ func TestVerbs(t *testing.T) {
 	r.finish = func(*broker.Message) broker.Finish { return broker.FinishUnknown }
 	wantError(t, r.call("POST", "/v1/messages/"+take()+"/ack", ""), 409, "unavailable")
 	r.add(message(1))
-	token := lines(t, r.call("POST", pullPath+"?lease=10ms", ""))[0].Token
+	token := lines(t, r.call("POST", pullPath+"?lease=300ms", ""))[0].Token
 	eventually(t, "the lease is over", func() bool { return r.book.Stats().Expired == 1 })
 	wantError(t, r.call("POST", "/v1/messages/"+token+"/extend", ""), 409, "expired")
 }
