@@ -59,6 +59,11 @@ func (c *collector) receive(w http.ResponseWriter, r *http.Request) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.headers, c.raw = r.Header, append(c.raw, body...)
+	c.keepLocked(&request)
+}
+
+// keepLocked takes over the spans of one request.
+func (c *collector) keepLocked(request *collect.ExportTraceServiceRequest) {
 	for _, resource := range request.ResourceSpans {
 		c.services[texts(resource.Resource.GetAttributes())["service.name"]] = true
 		for _, scope := range resource.ScopeSpans {

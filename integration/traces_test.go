@@ -113,6 +113,27 @@ func TestTraces(t *testing.T) {
 }
 
 // Without traces, what a publisher sends arrives byte for byte, whatever it is, and nothing is added.
+// The same spans go out over gRPC, to whoever prefers that.
+func TestTracesOverGRPC(t *testing.T) {
+	t.Parallel()
+	c := startGRPCCollector(t)
+	a := startAgent(t, settings{yaml: threeLevels, env: []string{
+		"OTEL_EXPORTER_OTLP_PROTOCOL=grpc", "OTEL_EXPORTER_OTLP_ENDPOINT=" + c.url, "OTEL_EXPORTER_OTLP_HEADERS=authorization=Bearer%20x",
+		"OTEL_SERVICE_NAME=orders", "OTEL_BSP_SCHEDULE_DELAY=20",
+	}})
+	app := a.app("main")
+	header, trace := traceparent("1")
+	a.publish("jobs", "m", "traceparent", header)
+	equal(t, "ack", a.say(app.pull(1, patience)[0], api.Settlement{Result: api.Ack}), api.StatusOK)
+	all := c.await(trace, "publish jobs", "wait jobs", "deliver jobs", "settle jobs")
+	equal(t, "publish's parent", all["publish jobs"].parent, appSpan)
+	equal(t, "settle's parent", all["settle jobs"].parent, all["deliver jobs"].id)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	equal(t, "the service", c.services["orders"], true)
+	equal(t, "the header", strings.Join(c.sent["authorization"], ""), "Bearer x")
+}
+
 func TestWithoutTracesHeadersPass(t *testing.T) {
 	t.Parallel()
 	a := startAgent(t, settings{yaml: threeLevels, env: []string{"OTEL_SERVICE_NAME=orders"}})
