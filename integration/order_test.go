@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"slices"
@@ -254,7 +255,7 @@ func TestTopLevelMessagesNeitherWaitNorSlowTheRest(t *testing.T) {
 	}
 }
 
-func median(of []float64) float64 {
+func median[T cmp.Ordered](of []T) T {
 	sorted := slices.Sorted(slices.Values(of))
 	return sorted[len(sorted)/2]
 }

@@ -87,11 +87,11 @@ func takeOverAndBack(t *testing.T, high, low int) {
 	}
 
 	primary.stop()
-	stopped := time.Now()
+	stopped := ran()
 	eventually(t, "the standby is at full speed after a clean stop", time.Second, func() bool { return !standby.backsOff() })
 	had = second.Load()
 	handOut(t, standby, 20, second)
-	if took := time.Since(stopped); took > 3*time.Second {
+	if took := ran() - stopped; took > 3*time.Second {
 		t.Errorf("the standby needed %v for 20 messages after the primary stopped", took)
 	}
 	equal(t, "handled by the standby alone", second.Load()-had, 20)
