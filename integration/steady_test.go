@@ -25,11 +25,12 @@ type steady struct {
 	latest    int            // the most pulls that any of them was behind
 }
 
-// run works for about this long, or until the backlog comes to its end, and returns low messages per second.
+// run works for about this long, or until the backlog comes to its end, and returns low messages per second, of the time for
+// which this machine ran.
 func (s *steady) run(long time.Duration) float64 {
 	s.app.t.Helper()
-	began, low := time.Now(), 0
-	for time.Since(began) < long && s.left > 100 {
+	began, low := ran(), 0
+	for ran()-began < long && s.left > 100 {
 		pulled := time.Now()
 		due := s.due(pulled)
 		got := s.app.pull(16, patience)
@@ -59,7 +60,7 @@ func (s *steady) run(long time.Duration) float64 {
 		}
 		s.app.ack(got...)
 	}
-	return float64(low) / time.Since(began).Seconds()
+	return float64(low) / max(ran()-began, time.Millisecond).Seconds()
 }
 
 // due returns the messages that were stored before now and are not delivered yet. Each is judged by one pull only.
