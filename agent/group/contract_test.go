@@ -194,7 +194,7 @@ func TestTwoAgentsOnARealBucket(t *testing.T) {
 	}
 	join := func(b group.Bucket, agent string, defs []config.Queue) (*group.Group, <-chan struct{}) {
 		g := group.New(b, group.Config{
-			Agent: agent, Boot: agent + "-boot", Interval: 200 * time.Millisecond, StaleAfter: time.Second,
+			Agent: agent, Boot: agent + "-boot", Interval: 200 * time.Millisecond, StaleAfter: 30 * time.Second, // nobody dies here, and the machine may stand still
 			Capsules: []group.Capsule{{Name: "work", Queues: []string{"default"}, ConsumerPriority: 3}}, Definitions: defs,
 		})
 		changed := make(chan struct{}, 1)

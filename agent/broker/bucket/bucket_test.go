@@ -126,13 +126,18 @@ func TestBucketSubscribe(t *testing.T) {
 	}
 	heard := make(chan string, 100)
 	other.Subscribe("p.", func(e Entry) { heard <- fmt.Sprintf("%s=%s %t", e.Key, e.Value, e.Deleted) })
-	r.put("p.new", "2")
-	r.put("q.foreign", "2")
-	r.put("p.there", "3")
-	r.erase("p.new")
-	for _, want := range []string{"p.there=1 false", "p.new=2 false", "p.there=3 false", "p.new= true"} {
-		if got := wait(t, heard, want); got != want {
-			t.Errorf("heard %s, want %s", got, want)
+	for _, c := range []struct {
+		change func()
+		want   string
+	}{
+		{func() {}, "p.there=1 false"},
+		{func() { r.put("p.new", "2") }, "p.new=2 false"},
+		{func() { r.put("q.foreign", "2"); r.put("p.there", "3") }, "p.there=3 false"},
+		{func() { r.erase("p.new") }, "p.new= true"}, // one by one: what is overwritten before it was told is not told
+	} {
+		c.change()
+		if got := wait(t, heard, c.want); got != c.want {
+			t.Errorf("heard %s, want %s", got, c.want)
 		}
 	}
 }
