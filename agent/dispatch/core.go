@@ -45,6 +45,10 @@ const (
 	// roundLimit is how long a round waits for its answers. A question that has none by then goes on without the round. Lanes
 	// answer within a millisecond; making one anew on a busy server takes longer, and going on without it would be unfair.
 	roundLimit = 500 * time.Millisecond
+	// overslept is how late a round's end is seen when this process, or its machine, has stood still. The answers may have
+	// come meanwhile and not be read yet: the round waits for them, once, for as long as rereading says.
+	overslept = 10 * time.Millisecond
+	rereading = 100 * time.Millisecond
 	// recheckAfter is when a lane that was just woken and had nothing is asked once more: JetStream can say "no messages"
 	// for a moment after it has stored one.
 	recheckAfter = 2 * time.Millisecond
@@ -224,7 +228,7 @@ func (c *core) setRivals(by map[string]Rivals) {
 
 // tick does what is due.
 func (c *core) tick(now time.Time) {
-	if c.round != nil && !now.Before(c.round.started.Add(roundLimit)) {
+	if c.round != nil && c.round.over(now) {
 		c.giveUpRound(now)
 	}
 	for _, k := range c.caps {
@@ -264,7 +268,7 @@ func (c *core) tick(now time.Time) {
 func (c *core) next() time.Time {
 	at := c.timers.Next()
 	if c.round != nil {
-		at = earlier(at, c.round.started.Add(roundLimit))
+		at = earlier(at, c.round.limit)
 	} else {
 		for _, p := range c.pulls {
 			at = earlier(at, p.end(c.draining))

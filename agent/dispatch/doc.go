@@ -20,6 +20,8 @@
 // For each credit the schedulers name a (queue, level, key). The turns of a round become one question per lane, all sent
 // at once. A lane that has less than it was asked for is believed empty; its unused turns are refunded, and the credit is
 // picked again in the next round. Messages are handed over in the order in which their turns were picked.
+// A lane that does not answer within half a second goes on without its round; a process that has stood still meanwhile first
+// reads what has come.
 //
 // # Belief
 //

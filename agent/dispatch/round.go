@@ -12,8 +12,10 @@ import (
 // round is a set of turns whose questions are under way.
 type round struct {
 	started time.Time
-	turns   []turn  // in the order in which they were picked
-	lanes   []*lane // that have turns, in the order of their first
+	limit   time.Time // when it goes on without the answers that it lacks
+	putOff  bool      // the limit was
+	turns   []turn    // in the order in which they were picked
+	lanes   []*lane   // that have turns, in the order of their first
 	parked  []*slot
 	holding []*slot
 	groups  []*group // turns that need permits, by key
@@ -32,6 +34,14 @@ type turn struct {
 	granted bool // it has one
 }
 
+// over reports whether the round goes on without the answers that it lacks. Who asks late stood still, and puts the limit off.
+func (r *round) over(now time.Time) bool {
+	if late := now.Sub(r.limit); late >= overslept && !r.putOff {
+		r.putOff, r.limit = true, now.Add(rereading)
+	}
+	return !now.Before(r.limit)
+}
+
 // startRound picks a turn for each credit and asks the lanes. It reports whether anything was picked and the round is
 // already over, so that there may be more to pick.
 func (c *core) startRound(now time.Time) (again bool) {
@@ -42,7 +52,7 @@ func (c *core) startRound(now time.Time) (again bool) {
 	if credit == 0 {
 		return false
 	}
-	r := &round{started: now}
+	r := &round{started: now, limit: now.Add(roundLimit)}
 	for len(r.turns) < credit && c.pick(r) {
 	}
 	if len(r.turns) == 0 {
