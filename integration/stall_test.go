@@ -16,8 +16,8 @@ func init() {
 	const tick, most = 5 * time.Millisecond, 25 * time.Millisecond // a tick that is later than this was a stop
 	go func() {
 		last := time.Now()
-		for now := range time.Tick(tick) {
-			now = time.Now() // the tick has the time at which it was due
+		for range time.Tick(tick) {
+			now := time.Now()
 			running.Add(int64(min(now.Sub(last), most)))
 			last = now
 		}
