@@ -85,6 +85,7 @@ func TestCancelRaces(t *testing.T) {
 
 // A message that was deleted too near to its time is looked for until it cannot come any more.
 func TestNotFiring(t *testing.T) {
+	t.Parallel() // it waits for seconds
 	r := newRig(t, nil)
 	h := r.delayed(150*time.Millisecond, Publication{Level: 0})
 	r.due(1)

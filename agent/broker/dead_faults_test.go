@@ -279,6 +279,7 @@ func (r *rig) limitDead(messages int64) error {
 // What was about to be evicted, and may be among the dead letters by now, is not handed out any more when nobody says
 // whether it is: it would be both.
 func TestAnEvictionWithoutAnAnswer(t *testing.T) {
+	t.Parallel() // it waits for seconds
 	r := newDeadRig(t, func(q *config.Queue) {
 		ringOf(2, func(*config.Queue) {})(q)
 		q.AckWait, q.DeadLetters.Evicted = 30*time.Second, true

@@ -55,6 +55,7 @@ func TestDelaysSurviveAServerRestart(t *testing.T) {
 
 // A stream that was deleted underneath is told of, and nothing is stored that could not be found again.
 func TestDelaysWithoutTheirStream(t *testing.T) {
+	t.Parallel() // it waits for seconds
 	r := newRig(t, nil)
 	if err := r.wire.JS.DeleteStream(within(t), "FL_DELAY_orders"); err != nil {
 		t.Fatal(err)

@@ -366,6 +366,7 @@ func TestAFullTenantHoldsUpNobody(t *testing.T) {
 
 // A message that the queue's stream does not take is no reason to move the others more slowly.
 func TestATooLargeMessageHoldsUpNobody(t *testing.T) {
+	t.Parallel() // it waits for seconds
 	r := newRig(t, nil)
 	stream, err := r.wire.JS.Stream(within(t), r.names.Stream(r.q.Name))
 	if err != nil {

@@ -147,6 +147,7 @@ func TestWhatWasGivenUpDoesNotExpire(t *testing.T) {
 // Only what a take has removed counts as expired: not what somebody else has finished, and what a tenure that is over has left is
 // the next holder's.
 func TestExpiredIsCountedOnce(t *testing.T) {
+	t.Parallel() // it waits for seconds
 	r := newRig(t, singleActive)
 	r.expiring(10*time.Millisecond, "x")
 	first := r.tenure(5)

@@ -188,6 +188,7 @@ func TestPurgeEnds(t *testing.T) {
 // A delayed message whose mover died after it had stored the copy: what is purged does not come back from the original, also where
 // messages are deleted without being taken.
 func TestPurgeOfAMovedMessage(t *testing.T) {
+	t.Parallel() // it waits for seconds
 	for name, more := range map[string]func(*config.Queue){
 		"taken": func(*config.Queue) {}, "serial": func(q *config.Queue) { q.OrderedKeys = true }, "backing off": func(*config.Queue) {},
 	} {

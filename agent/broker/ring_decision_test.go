@@ -177,6 +177,7 @@ func TestRingLeavesWhatCannotBeKept(t *testing.T) {
 
 // An eviction that nobody confirms makes no room, and what may still be there goes back at once.
 func TestRingDoesNotTrustASilentEviction(t *testing.T) {
+	t.Parallel() // it waits for seconds
 	r := newRig(t, ringOf(2))
 	r.fill(1, 1)
 	if _, err := r.wire.NC.Subscribe("silent", func(*nats.Msg) {}); err != nil {

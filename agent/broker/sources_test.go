@@ -199,6 +199,7 @@ func TestSourcedMessagesOnOddSubjects(t *testing.T) {
 
 // A full queue holds its sources up; nothing is lost, and nothing comes twice.
 func TestSourcesWaitForRoom(t *testing.T) {
+	t.Parallel() // it waits for seconds
 	r := newRig(t, func(q *config.Queue) {
 		q.FairShare.Enabled = false
 		q.Limits.MaxMessages = 10

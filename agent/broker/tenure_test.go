@@ -26,6 +26,7 @@ func TestNothingOfALostTenureIsDeleted(t *testing.T) {
 // A message that was on its way when the connection broke, or that never arrived, counts as delivered until JetStream has
 // waited for it. The holder of the lease does not wait: nobody else asks its lanes.
 func TestHolderDoesNotWaitForWhatNeverArrived(t *testing.T) {
+	t.Parallel() // it waits for seconds
 	for name, lose := range map[string]func(s *tenure){
 		"the connection breaks": func(s *tenure) { s.connection(false) },
 		"no answer comes":       func(*tenure) {},
