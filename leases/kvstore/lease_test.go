@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/fairlead/fairlead/internal/running"
 	"github.com/fairlead/fairlead/leases"
 	"github.com/fairlead/fairlead/leases/kvstore"
 )
@@ -49,17 +51,27 @@ func newAgent(t *testing.T, ns *server.Server, id string, ttl time.Duration) *ag
 	return a
 }
 
-// wait returns how long it takes until something is so.
+// wait returns how long it takes until something is so, on a machine that runs.
 func wait(t *testing.T, what string, so func() bool) time.Duration {
 	t.Helper()
-	began := time.Now()
+	clock := running.Start()
+	defer clock.Stop()
 	for !so() {
-		if time.Since(began) > patience {
+		if clock.Now() > patience {
 			t.Fatalf("%s: not within %s", what, patience)
 		}
 		time.Sleep(time.Millisecond)
 	}
-	return time.Since(began)
+	return clock.Now()
+}
+
+// atOnce says what was not done within a quarter of a second, by the median: a busy machine may give one process no core for so long.
+func atOnce(t *testing.T, what string, took []time.Duration) {
+	t.Helper()
+	slices.Sort(took)
+	if len(took) > 0 && took[len(took)/2] > 250*time.Millisecond {
+		t.Errorf("%s took %s", what, took)
+	}
 }
 
 func (a *agent) holds() bool {
@@ -92,14 +104,15 @@ func holding(t *testing.T, ttl time.Duration) (ns *server.Server, admin jetstrea
 
 func TestLeaseCleanStop(t *testing.T) {
 	ns, _, first, second := holding(t, 10*time.Second)
-	quickest := time.Hour // of three, because the machine may stand still during one
+	var took []time.Duration
 	for _, next := range []string{"third", "fourth", "fifth"} {
-		began := time.Now()
+		clock := running.Start()
 		if err := first.Stop(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		wait(t, "takeover", second.holds)
-		quickest = min(quickest, time.Since(began))
+		clock.Stop()
+		took = append(took, clock.Now())
 		wait(t, "the new holder knows its fence", func() bool { return second.fence.Load() > 0 })
 		if second.fence.Load() <= first.fence.Load() {
 			t.Errorf("fence %d after %d", second.fence.Load(), first.fence.Load())
@@ -107,22 +120,21 @@ func TestLeaseCleanStop(t *testing.T) {
 		first, second = second, newAgent(t, ns, next, 10*time.Second)
 		wait(t, "the next one stands by", func() bool { return second.Status().HolderFence == first.fence.Load() })
 	}
-	if quickest > 250*time.Millisecond {
-		t.Errorf("takeover after %s", quickest)
-	}
+	atOnce(t, "takeover", took)
 }
 
 func TestLeaseHolderLosesItsConnection(t *testing.T) {
 	const ttl = 2 * time.Second
 	_, _, first, second := holding(t, ttl)
 	first.js.Conn().Close() // nothing tells the runner: the end of trust has to
-	began := time.Now()
+	began, clock := time.Now(), running.Start()
+	defer clock.Stop()
 	for !second.holds() {
 		now := time.Now() // trust ends by the clock: what is said of this moment is not changed by a machine that stands still
 		if _, trusts := first.Trusted(now); trusts && now.Sub(began) > ttl*2/3 {
 			t.Fatal("the holder trusts on")
 		}
-		if now.Sub(began) > 2*ttl {
+		if clock.Now() > ttl+500*time.Millisecond {
 			t.Fatal("no takeover")
 		}
 		time.Sleep(time.Millisecond)
@@ -147,26 +159,24 @@ func TestLeaseBucketDeleted(t *testing.T) {
 	const ttl = 10 * time.Second
 	_, admin, first, second := holding(t, ttl)
 	fence := func() uint64 { return max(first.fence.Load(), second.fence.Load()) }
-	quickest, heard := time.Hour, false // of three, because the machine may stand still during one
+	var told []time.Duration
 	for range 3 {
 		old := fence()
-		told := deleteBucket(t, admin)
 		// Untold it goes on to its next renewal.
-		if took := wait(t, "the holder stops", func() bool { return !first.holds() && !second.holds() }); told {
-			quickest, heard = min(quickest, took), true
+		heard := deleteBucket(t, admin)
+		if took := wait(t, "the holder stops", func() bool { return !first.holds() && !second.holds() }); heard {
+			told = append(told, took)
 		}
 		wait(t, "it says so", func() bool {
 			return errors.Is(first.Status().Problem, leases.ErrGone) || errors.Is(second.Status().Problem, leases.ErrGone)
 		})
 		createBucket(t, admin)
-		if took := wait(t, "work resumes", func() bool { return first.holds() || second.holds() }); took > ttl/2 { // and not when the lease ends
+		if took := wait(t, "work resumes", func() bool { return first.holds() || second.holds() }); took > 2*time.Second {
 			t.Errorf("work resumes after %s", took)
 		}
 		wait(t, "the fence has grown", func() bool { return fence() > old })
 	}
-	if heard && quickest > 250*time.Millisecond {
-		t.Errorf("the holder went on for %s", quickest)
-	}
+	atOnce(t, "the holder's end", told)
 }
 
 func TestLeaseServerRestarts(t *testing.T) {
@@ -208,9 +218,7 @@ func TestLeaseServerRestarts(t *testing.T) {
 			wait(t, "trust ends", func() bool { return !first.holds() && !second.holds() })
 		}
 		ns = start()
-		back := time.Now()
-		wait(t, "somebody holds again", func() bool { return first.holds() || second.holds() })
-		if took := time.Since(back); took > 2*ttl+time.Second { // whoever held it may have to wait for the end of it
+		if took := wait(t, "somebody holds again", func() bool { return first.holds() || second.holds() }); took > ttl+time.Second {
 			t.Errorf("nobody held the lease for %s after the server was back", took)
 		}
 	}
