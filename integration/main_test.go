@@ -1,10 +1,13 @@
 package integration
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
+	"strconv"
 	"testing"
 )
 
@@ -19,6 +22,7 @@ func TestMain(m *testing.M) {
 }
 
 func run(m *testing.M) int {
+	sideBySide()
 	dir, err := os.MkdirTemp("", "fl-bin")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -36,6 +40,17 @@ func run(m *testing.M) int {
 		}
 	}
 	return m.Run()
+}
+
+// sideBySide runs half as many tests again at a time as there are cores, unless the command line says how many: most of them wait
+// most of the time, for leases and delays to end.
+func sideBySide() {
+	flag.Parse()
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
+	if !given {
+		_ = flag.Set("test.parallel", strconv.Itoa((runtime.GOMAXPROCS(0)*3+1)/2)) // the name is go test's own
+	}
 }
 
 // slow skips a test unless the slower layer was asked for.

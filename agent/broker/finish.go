@@ -144,7 +144,7 @@ type deletion struct {
 	report func(Finish)
 }
 
-// subject implements exchange.
+// Subject implements wire.Exchange.
 func (d *deletion) Subject() string {
 	if s := d.m.Lane.remove; s != "" {
 		return s
@@ -152,16 +152,19 @@ func (d *deletion) Subject() string {
 	return wire.DeletePrefix + d.m.Lane.stream // of a message that was not taken from a lane
 }
 
-// still implements exchange.
+// Still implements wire.Exchange.
 func (d *deletion) Still() bool { return d.m.held() }
 
-// send implements exchange.
+// Bytes implements wire.Exchange.
+func (d *deletion) Bytes() int { return 0 }
+
+// Send implements wire.Exchange.
 func (d *deletion) Send(nc *nats.Conn, reply string, scratch []byte) ([]byte, error) {
 	scratch = wire.AppendDelete(scratch, d.m.Seq)
 	return scratch, nc.PublishRequest(d.Subject(), reply, scratch)
 }
 
-// done implements exchange.
+// Done implements wire.Exchange.
 func (d *deletion) Done(answer *nats.Msg, err error) {
 	c, m := d.c, d.m
 	if err != nil {

@@ -164,7 +164,7 @@ func (c *Client) storeAndWait(ctx context.Context, m *nats.Msg) (wire.PubAck, er
 
 // store writes m, which must carry an id, and repeats it while its outcome is unknown, as long as JetStream remembers the id.
 func (c *Client) store(m *nats.Msg, done func(wire.PubAck, error)) {
-	c.storeAgain(m, writing{try: 1, until: c.repeatable(m.Subject, time.Now())}, done)
+	c.storeAgain(m, writing{try: 1, until: c.repeatable(m, time.Now())}, done)
 }
 
 // writing is how far the writing of a message has come.
@@ -176,8 +176,8 @@ type writing struct {
 
 // repeatable is until when a message that is stored now can be repeated, and be recognised by its id: the last try has to arrive
 // within the dedup window of its queue. Zero is at any time: where the window is not the queue's.
-func (c *Client) repeatable(subject string, now time.Time) time.Time {
-	queue, ok := c.names.QueueOf(subject)
+func (c *Client) repeatable(m *nats.Msg, now time.Time) time.Time {
+	queue, ok := c.names.QueueOf(m.Subject)
 	if !ok {
 		return time.Time{}
 	}
@@ -185,7 +185,7 @@ func (c *Client) repeatable(subject string, now time.Time) time.Time {
 	if !ok || def.DedupWindow <= 0 {
 		return time.Time{}
 	}
-	return now.Add(def.DedupWindow - wire.AnswerWait)
+	return now.Add(def.DedupWindow - wire.Wait(int64(len(m.Data))))
 }
 
 // again tells whether another try is of use.

@@ -27,23 +27,14 @@ type Look struct {
 
 const CodeNoMessage = 10037 // JetStream's answer when there is no such message
 
-// readRate is the slowest link over which the largest message that a server takes can be read, in bytes a second.
-const readRate = 1 << 20
-
-// readWait is how long reading a message may take: the answer carries all of it, and one that never comes in time would never
-// be read.
-func (w *Wire) readWait() time.Duration {
-	return AnswerWait + time.Duration(float64(w.NC.MaxPayload())/readRate*float64(time.Second))
-}
-
 // Read looks at one message. It asks the stream's leader: a replica may still show what was deleted. It returns nil when
-// there is no such message. It waits [AnswerWait], and a second more for each MiB that the server's max_payload allows.
+// there is no such message. It has the time that the largest message may take which the server allows; see [Wait].
 func (w *Wire) Read(ctx context.Context, stream string, l Look) (*Stored, error) {
 	body, err := json.Marshal(l)
 	if err != nil {
 		return nil, fmt.Errorf("broker: %w", err)
 	}
-	answer, err := w.APIWithin(ctx, w.readWait(), "STREAM.MSG.GET."+stream, body)
+	answer, err := w.APIWithin(ctx, Wait(w.NC.MaxPayload()), "STREAM.MSG.GET."+stream, body)
 	if err != nil {
 		return nil, fmt.Errorf("broker: reading from %s: %w", stream, err)
 	}

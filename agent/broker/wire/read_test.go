@@ -52,3 +52,23 @@ func TestALargeMessageMayTakeLonger(t *testing.T) {
 		})
 	}
 }
+
+// So may a large message that is written, and nothing else for its sake.
+func TestALargeRequestMayTakeLonger(t *testing.T) {
+	nc := connect(t)
+	e := newEcho(t, nc, "echo")
+	q := newTestRequester(t, nc, 2, 200*time.Millisecond)
+	small, large := make(chan error, 1), make(chan error, 1)
+	q.Do(&nats.Msg{Subject: "echo", Data: make([]byte, 4<<20)}, func(_ *nats.Msg, err error) { large <- err })
+	asked := wait(t, e.asked, "the large request")
+	q.Do(&nats.Msg{Subject: "echo"}, func(_ *nats.Msg, err error) { small <- err })
+	if err := wait(t, small, "the end of the small one"); !errors.Is(err, ErrOutcomeUnknown) {
+		t.Errorf("the small one: %v", err)
+	}
+	if err := asked.Respond(nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := wait(t, large, "an answer"); err != nil {
+		t.Errorf("the large one: %v", err)
+	}
+}

@@ -17,7 +17,7 @@ type Requester struct {
 	prefix string // inbox, with a trailing dot
 	sub    *nats.Subscription
 	limit  int
-	wait   time.Duration
+	wait   time.Duration // for the answer to a small request
 
 	mu      sync.Mutex
 	serial  uint64
@@ -35,6 +35,8 @@ type Exchange interface {
 	Subject() string
 	// Still tells whether it may be sent, now that its turn has come. It must be fast, and not call the requester.
 	Still() bool
+	// Bytes is how large a payload it carries: what is large may take longer.
+	Bytes() int
 	// Send sends the request. It may use scratch for what is not needed afterwards, and returns it, grown or not.
 	Send(nc *nats.Conn, reply string, scratch []byte) ([]byte, error)
 	// Done gets the answer, or the reason why there is none: ErrUnavailable when nothing was sent or nobody was there,
@@ -59,6 +61,8 @@ type request struct {
 func (q *request) Subject() string { return q.msg.Subject }
 
 func (q *request) Still() bool { return q.may == nil || q.may() }
+
+func (q *request) Bytes() int { return len(q.msg.Data) }
 
 func (q *request) Send(nc *nats.Conn, reply string, scratch []byte) ([]byte, error) {
 	q.msg.Reply = reply
@@ -115,7 +119,7 @@ func (r *Requester) sendLocked(x Exchange) (sent bool) {
 	}
 	r.serial++
 	id := r.serial
-	deadline := time.Now().Add(r.wait)
+	deadline := time.Now().Add(r.wait + transfer(int64(x.Bytes())))
 	r.scratch = append(r.scratch[:0], r.prefix...)
 	reply := string(strconv.AppendUint(r.scratch, id, 36))
 	var err error

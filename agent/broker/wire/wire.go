@@ -18,9 +18,19 @@ const (
 	deletesInFlight = 64
 	// publishesInFlight bounds stored-but-not-confirmed publishes.
 	publishesInFlight = 1024
-	// AnswerWait is how long one try of a request may take.
+	// AnswerWait is how long one try of a small request may take.
 	AnswerWait = 2 * time.Second
+	// slowest is the slowest link over which large messages get through, in bytes a second.
+	slowest = 1 << 20
 )
+
+// Wait is how long one try of a request may take that carries a payload of so many bytes, or asks for one: [AnswerWait], and a
+// second more for each MiB. What takes longer would never be done, however often it is tried.
+func Wait(bytes int64) time.Duration { return AnswerWait + transfer(bytes) }
+
+func transfer(bytes int64) time.Duration {
+	return time.Duration(float64(bytes) / slowest * float64(time.Second))
+}
 
 // Wire is one agent's line to JetStream. Its exported fields do not change. It is safe for several goroutines.
 type Wire struct {
