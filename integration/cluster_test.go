@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -29,10 +30,15 @@ type node struct {
 
 const clusterSize = 3
 
+// clusters bounds how many there are at a time: three servers and the load on them keep a core busy.
+var clusters = make(chan struct{}, runtime.GOMAXPROCS(0))
+
 // startCluster runs three servers and waits until they have found each other. Each reaches each other one by a network of
 // its own.
 func startCluster(t *testing.T) *cluster {
 	t.Helper()
+	clusters <- struct{}{}
+	t.Cleanup(func() { <-clusters }) // the last of its clean-ups
 	var urls []string
 	ports := make([]int, clusterSize)
 	for i := range ports {

@@ -119,7 +119,7 @@ func (r *Requester) sendLocked(x Exchange) (sent bool) {
 	}
 	r.serial++
 	id := r.serial
-	deadline := time.Now().Add(r.wait + transfer(int64(x.Bytes())))
+	deadline := time.Now().Add(r.wait + Wait(int64(x.Bytes())) - AnswerWait)
 	r.scratch = append(r.scratch[:0], r.prefix...)
 	reply := string(strconv.AppendUint(r.scratch, id, 36))
 	var err error

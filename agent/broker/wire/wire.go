@@ -24,12 +24,11 @@ const (
 	slowest = 1 << 20
 )
 
-// Wait is how long one try of a request may take that carries a payload of so many bytes, or asks for one: [AnswerWait], and a
-// second more for each MiB. What takes longer would never be done, however often it is tried.
-func Wait(bytes int64) time.Duration { return AnswerWait + transfer(bytes) }
-
-func transfer(bytes int64) time.Duration {
-	return time.Duration(float64(bytes) / slowest * float64(time.Second))
+// Wait is how long one try of a request may take that carries a payload of so many bytes, or asks for one: a second, and one more
+// for each MiB, but never less than [AnswerWait], which is that of all usual messages: when a server of a cluster dies, its
+// requests are tried again after that time, and work goes on. What takes longer would never be done, however often it is tried.
+func Wait(bytes int64) time.Duration {
+	return max(AnswerWait, time.Second+time.Duration(float64(bytes)/slowest*float64(time.Second)))
 }
 
 // Wire is one agent's line to JetStream. Its exported fields do not change. It is safe for several goroutines.
