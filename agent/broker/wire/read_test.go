@@ -53,13 +53,18 @@ func TestALargeMessageMayTakeLonger(t *testing.T) {
 	}
 }
 
+// heavy is a request that says how large it is; it need not be.
+type heavy struct{ request }
+
+func (h *heavy) Bytes() int { return 1 << 30 }
+
 // So may a large message that is written, and nothing else for its sake.
 func TestALargeRequestMayTakeLonger(t *testing.T) {
 	nc := connect(t)
 	e := newEcho(t, nc, "echo")
 	q := newTestRequester(t, nc, 2, 200*time.Millisecond)
 	small, large := make(chan error, 1), make(chan error, 1)
-	q.Do(&nats.Msg{Subject: "echo", Data: make([]byte, 4<<20)}, func(_ *nats.Msg, err error) { large <- err })
+	q.Start(&heavy{request{msg: &nats.Msg{Subject: "echo"}, report: func(_ *nats.Msg, err error) { large <- err }}})
 	asked := wait(t, e.asked, "the large request")
 	q.Do(&nats.Msg{Subject: "echo"}, func(_ *nats.Msg, err error) { small <- err })
 	if err := wait(t, small, "the end of the small one"); !errors.Is(err, ErrOutcomeUnknown) {
@@ -70,5 +75,16 @@ func TestALargeRequestMayTakeLonger(t *testing.T) {
 	}
 	if err := wait(t, large, "an answer"); err != nil {
 		t.Errorf("the large one: %v", err)
+	}
+}
+
+func TestWait(t *testing.T) {
+	for bytes, want := range map[int64]time.Duration{0: AnswerWait, 1 << 20: AnswerWait, 8 << 20: 9 * time.Second} {
+		if got := Wait(bytes); got != want {
+			t.Errorf("%d bytes: %v, want %v", bytes, got, want)
+		}
+	}
+	if got := (&request{msg: &nats.Msg{Data: make([]byte, 7)}}).Bytes(); got != 7 {
+		t.Errorf("a request with 7 bytes carries %d", got)
 	}
 }
